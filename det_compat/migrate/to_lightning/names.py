@@ -26,6 +26,10 @@ _TYPES = {
 }
 _LOG_FORMAT = "det_compat.LOG_FORMAT"
 _DOWNLOAD = "det_compat.util.download_gcs_blob_with_backoff"
+#: Determined tried 32 times, whatever the error.
+_TRIED = cst.EmptyLine(
+    comment=cst.Comment("# Google's client tries again by itself, where the error may pass")
+)
 _RESET = "det_compat.pytorch.reset_parameters"
 _ALIASING = "det_compat.alias_determined"
 _ADAPTING = ("det_compat.to_lightning", "det_compat.adapters.to_lightning")
@@ -64,6 +68,9 @@ def write_out_functions(tree: cst.Module, file: LightningFile) -> cst.Module:
 
 class _Functions(LightningTransformer):
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
+        calls = syntax.find(original, cst.Call)
+        if any(self.symbols.path(call.func) == _DOWNLOAD for call in calls):
+            return above(updated, [_TRIED])
         call = syntax.lone_call(updated)
         if call is None or self.symbols.path(call.func) != _RESET:
             return updated

@@ -113,8 +113,8 @@ class _Rewriting:
             gone, late, told = late_values(init, self.own, early, stored, self.file.symbols)
             init = _without(init, gone)
         if init is not None and plan.is_whole:
-            # Lightning asks for callbacks before it asks for optimizers.
-            first = [self.own[name] for name in reachable(self.own, "build_callbacks")]
+            # Lightning asks for callbacks before it asks for optimizers, and may only validate.
+            first = [self.own[n] for n in reachable(self.own, "build_callbacks", *VALIDATING)]
             moved = moved_lines(
                 init,
                 [*early, *first],

@@ -54,6 +54,19 @@ def _names(
                         yield from _returned(own, called, above, parts.index(value.value))
     elif isinstance(value, cst.Call) and (called := _own_name(value, method)) not in above:
         yield from _returned(own, called, above)
+    elif isinstance(value, cst.Attribute) and (text := _of_own(value, method)) not in above:
+        for each in own.values() if text else ():
+            for line in syntax.find(each.body, cst.Assign):
+                for to, made in syntax.pairs(line):
+                    if _of_own(to, each) == text:
+                        yield from _names(made, each, own, (*above, text))
+
+
+def _of_own(node: cst.BaseExpression, method: cst.FunctionDef) -> str:
+    """An attribute of its own object, as ``self.name``; ``""`` for anything else."""
+    owner, _, name = syntax.code(node).partition(".")
+    is_own = owner == syntax.self_name(method) and name.isidentifier()
+    return f"self.{name}" if is_own else ""
 
 
 def _own_name(call: cst.Call, method: cst.FunctionDef) -> str:

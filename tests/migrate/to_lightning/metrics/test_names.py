@@ -107,3 +107,17 @@ def test_others_may_be_the_same_too(tmp_path):
     source = trial((RETURN, f"return {evaluation}"), ('{"loss": loss}', several))
     made = method(rewritten(tmp_path, source), "validation_step")
     assert "logs: loss; others may be the same, too\n" in made
+
+
+def test_names_in_an_attribute_that_keeps_the_best(tmp_path):
+    kept = (
+        '        found = {"loss": batch.sum(), "other": batch.max()}\n'
+        '        if self.best is None or found["loss"] < self.best["loss"]:\n'
+        "            self.best = found\n        return self.best"
+    )
+    init = ("self.context = context\n", "self.context = context\n        self.best = None\n")
+    made = rewritten(tmp_path, trial(init, (f"        {RETURN}", kept)))
+    assert SAID.format("loss") in made
+    assert SOME.format("self.best") in made.replace("(\n            {", "({").replace(
+        "(\n        {", "({"
+    )

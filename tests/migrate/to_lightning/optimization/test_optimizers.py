@@ -387,3 +387,13 @@ def test_an_optimizer_that_is_put_into_a_dict_is_made_where_it_is_needed(has_pla
     maker = "__init__" if has_plateau else "configure_optimizers"
     assert 'self.opts["a"] = torch.optim.SGD' in method(source, maker)
     assert "self.opts = {}" in method(source, "__init__")
+
+
+def test_what_a_validation_needs_is_made_before_there_is_training(tmp_path):
+    looked = (
+        '        return {"error": self.model(batch).sum(), "lr": self.opt.param_groups[0]["lr"]}'
+    )
+    old = '        return {"error": self.model(batch).sum()}'
+    made = rewritten(tmp_path, trial((old, looked)))
+    assert "self.opt = torch.optim.SGD(" in method(made, "__init__")
+    assert "return self.opt" in method(made, "configure_optimizers")
