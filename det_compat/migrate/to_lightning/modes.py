@@ -6,13 +6,17 @@ mode when it was handed over would be trained in it.
 """
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 
 import libcst as cst
 
+from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.class_facts import WrappedModel
 from det_compat.migrate.to_lightning.unwrapped import called
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.elsewhere import Elsewhere
+from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import (
     VALIDATING,
     is_there,
@@ -42,6 +46,33 @@ def makes_evaluating(files: Iterable[tuple[bytes, cst.CSTNode]]) -> bool:
         or any(map(_returns_evaluating, syntax.find(tree, cst.FunctionDef)))
         for tree in trees
     )
+
+
+#: What these libraries make is in training mode, but for what they load by from_pretrained.
+_TRAINING = words(
+    """
+    torch torchvision torchaudio torchtext transformers timm monai segmentation_models_pytorch
+    torchmetrics determined pedl det_compat
+    """
+)
+
+
+def makes_unknown(node: cst.ClassDef, symbols: Symbols, around: Elsewhere) -> bool:
+    """Whether a trial wraps what code makes that nobody has seen, in whichever mode."""
+    lines = [pair for n in syntax.find(node, cst.Assign) for pair in syntax.pairs(n)]
+    for wrap in symbols.calls(node, "wrap_model"):
+        given = syntax.argument(wrap, 0, "model")
+        if given is None:
+            continue
+        made = [value for to, value in lines if syntax.code(to) == syntax.code(given)]
+        for call in (c for value in made or [given] for c in syntax.find(value, cst.Call)):
+            root, _, rest = syntax.code(call.func).partition(".")
+            if (rest or root).rpartition(".")[2] in around.texts:
+                continue
+            roots = {path.partition(".")[0] for path in around.imported.get(root, ())}
+            if roots - _TRAINING - sys.stdlib_module_names:
+                return True
+    return False
 
 
 def _has_mode_of_its_own(node: cst.ClassDef) -> bool:

@@ -113,7 +113,7 @@ class _Rewriting:
             gone, late, told = late_values(init, self.own, early, stored, self.file.symbols)
             init = _without(init, gone)
         if init is not None and plan.is_whole:
-            # Lightning asks for callbacks before it asks for optimizers, and may only validate.
+            # Lightning asks for callbacks before it asks for optimizers, or only validates.
             first = [self.own[n] for n in reachable(self.own, "build_callbacks", *VALIDATING)]
             moved = moved_lines(
                 init,
@@ -248,8 +248,7 @@ class _Rewriting:
         if self._changes_modes():
             texts = self.file.elsewhere.texts.values()
             made += modes.training_mode(plan.all_models, self.node, self.own, texts)
-        if self._keeps_gradients():
-            made.append(syntax.method(_KEEPING))
+        made += [syntax.method(_KEEPING)] if self._keeps_gradients() else []
         made += [late_hook(self._late_metrics)] if self._late_metrics else []
         hooks = loaders.transfer_hooks(plan.own.stays, plan.arrays)
         updating = any(map(updates_at_start, self.others))
@@ -285,7 +284,8 @@ class _Rewriting:
         """Whether models may be in evaluation mode when training begins or goes on."""
         if self.plan.is_mixin or modes.TRAINING_HOOK in self.own:
             return False
-        makes_models = self.file.makes_evaluating and bool(self.plan.own.models)
+        unknown = modes.makes_unknown(self.node, self.file.symbols, self.file.elsewhere)
+        makes_models = (self.file.makes_evaluating and bool(self.plan.own.models)) or unknown
         return makes_models or modes.leaves_evaluating(self.node, self.own)
 
     def _keeps_gradients(self) -> bool:

@@ -172,3 +172,21 @@ def test_a_mode_that_a_validation_sets_is_there_in_training(tmp_path, trains):
     for mode, why in (("eval", said), ("train", "")):
         hook = f"    def on_validation_model_{mode}(self):\n{why}        self.model.{mode}()\n"
         assert (hook in made) == trains
+
+
+@pytest.mark.parametrize(
+    ("imported", "is_said"),
+    [
+        ("from model import Net", True),
+        ("import models.nets as nets", True),
+        ("from torchvision.models import resnet18 as Net", False),
+        ("from nets_here import Net", False),
+    ],
+)
+def test_a_model_that_nobody_has_seen_may_be_in_any_mode(tmp_path, imported, is_said):
+    (tmp_path / "nets_here.py").write_text(
+        "import torch\n\n\nclass Net(torch.nn.Linear):\n    pass\n"
+    )
+    made = "nets.Net(2, 1)" if "nets" in imported.split()[-1] else "Net(2, 1)"
+    after = rewritten(tmp_path, f"{imported}\n" + trial(("torch.nn.Linear(2, 1)", made)))
+    assert (START in after) == is_said
