@@ -234,13 +234,16 @@ def with_plain_scheduler(create: cst.FunctionDef, file: File, *, is_apart: bool)
     scheduler = syntax.argument(made, 0, "scheduler") if made is not None else None
     if made is None or scheduler is None:
         wrap = f"{syntax.self_name(create)}.context.wrap_lr_scheduler"
-        for call in _wrappers(create, file):
+
+        def wrapped(call: cst.Call) -> cst.Call:
+            if file.symbols.path(call.func) != _SCHEDULER:
+                return call
             plain = syntax.argument(call, 0, "scheduler")
             mode = cst.Arg(_mode(call), cst.Name("step_mode"), equal=_EQUAL)
             given = [cst.Arg(plain), mode] if plain is not None else call.args
-            wrapped = call.with_changes(func=syntax.expression(wrap), args=given)
-            create = syntax.with_node(create, call, wrapped)
-        return create.with_changes(returns=None)
+            return call.with_changes(func=syntax.expression(wrap), args=given)
+
+        return syntax.each(create, cst.Call, wrapped).with_changes(returns=None)
     lines: list[cst.BaseStatement] = []
     for line in syntax.body_of(create):
         changed = syntax.with_node(line, made, scheduler)

@@ -195,12 +195,13 @@ def training_mode(
 def with_one_start(body: list[cst.BaseStatement], *, is_heir: bool) -> list[cst.BaseStatement]:
     """The statements of a class, with one hook of a start of what several have in it.
 
-    That of an heir calls that of its base.
+    That of an heir calls that of its base, unless it asks for optimizers of its own.
     """
     found = [n for n in body if isinstance(n, cst.FunctionDef) and n.name.value == START]
     if not found:
         return body
-    above = syntax.statements(f"super().{START}()\n") if is_heir else []
+    asks = any(syntax.has_attribute(each, "optimizers") for each in found)
+    above = syntax.statements(f"super().{START}()\n") if is_heir and not asks else []
     lines = [line for each in found for line in syntax.body_of(each)]
     whole = syntax.with_body(found[0], [*above, *lines])
     return [whole if line is found[0] else line for line in body if line not in found[1:]]

@@ -276,17 +276,17 @@ class _Rewriting:
         plan, name = self.plan, "build_validation_data_loader"
         if plan.is_mixin or not plan.evaluates_whole or name in self.own:
             return False
-        return not any(p.evaluates_whole for p in plan.ancestors[1:]) and bool(
-            plan.parameters(name)
-        )
+        is_whole = any(p.evaluates_whole for p in plan.ancestors[1:])
+        return not is_whole and bool(plan.parameters(name))
 
     def _changes_modes(self) -> bool:
         """Whether models may be in evaluation mode when training begins or goes on."""
         if self.plan.is_mixin or modes.TRAINING_HOOK in self.own:
             return False
+        if self.file.makes_evaluating and (self.plan.own.models or self.plan.own.optimizers):
+            return True
         unknown = modes.makes_unknown(self.node, self.file.symbols, self.file.elsewhere)
-        makes_models = (self.file.makes_evaluating and bool(self.plan.own.models)) or unknown
-        return makes_models or modes.leaves_evaluating(self.node, self.own)
+        return unknown or modes.leaves_evaluating(self.node, self.own)
 
     def _keeps_gradients(self) -> bool:
         """Whether gradients may be there when a validation starts, which Lightning clears."""

@@ -350,3 +350,12 @@ def test_a_scheduler_that_a_block_returns_is_the_plain_one(tmp_path):
     tried = f"try:\n            return {made}\n        finally:\n            print(1)"
     after = rewritten(tmp_path, OLD.replace(f"return {made}", tried), "context")
     assert "        return torch.optim.lr_scheduler.StepLR(optimizer, 2)\n" in after
+
+
+def test_each_of_several_wrappers_of_schedulers_is_the_context_s(tmp_path):
+    made = "LRScheduler(torch.optim.lr_scheduler.StepLR(optimizer, 2), step_every_epoch=True)"
+    first = f"if self.fast:\n            return {made}\n        return {made}"
+    after = rewritten(tmp_path, OLD.replace(f"return {made}", first), "context")
+    create = method(after, "create_lr_scheduler")
+    assert create.count("self.context.wrap_lr_scheduler(") == 2
+    assert "LRScheduler(torch" not in create

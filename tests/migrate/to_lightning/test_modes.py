@@ -50,7 +50,15 @@ class Trial(Base)"""
     )
     made = rewritten(tmp_path, trial(("class Trial(PyTorchTrial)", base), (init, own)))
     start = method(made.partition("class Trial")[2], START)
+    assert "self.model.train()" in start
+    assert "super()" not in start
+    heir = "\n\nclass Heir(Trial):\n    def __init__(self, context):\n        {}\n".format(
+        "super().__init__(context)\n        self.more = context.wrap_model(torch.nn.Linear(2, 1))"
+    )
+    made = rewritten(tmp_path, trial(("class Trial(PyTorchTrial)", base), (init, own)) + heir)
+    start = method(made.partition("class Heir")[2], START)
     assert f"    super().{START}()\n" in start
+    assert "self.more.train()" in start
 
 
 FROZEN = "import torch\n\n\nclass Net(torch.nn.Linear):\n    def {}\n"
