@@ -31,7 +31,10 @@ _WORDS = re.compile("|".join(sorted(_words())))
 
 
 def relevant(sources: Iterable[Source]) -> list[Source]:
-    """The files that may refer to Determined, those included whose classes derive from theirs."""
+    """The files that may refer to Determined, with those whose classes derive from theirs.
+
+    What a trial has from a base that names nothing of Determined's is a trial's, too.
+    """
     every = [*sources]
     kept = {id(source) for source in every if is_relevant(source)}
     heirs = [each for source in every for each in _derived(source)]
@@ -42,6 +45,10 @@ def relevant(sources: Iterable[Source]) -> list[Source]:
             break
         names.update(name for _, name in found)
     kept.update(id(source) for source, _ in found)
+    above = {name for _, own, bases in heirs if own in names for name in bases}
+    while more := {n for _, own, bases in heirs if own in above for n in bases} - above:
+        above |= more
+    kept.update(id(source) for source, name, _ in heirs if name in above)
     return [source for source in every if id(source) in kept]
 
 
@@ -51,7 +58,7 @@ def _derived(source: Source) -> Iterator[tuple[Source, str, set[str]]]:
     imports = (node for node in nodes if isinstance(node, ast.ImportFrom))
     named = {alias.asname: alias.name for node in imports for alias in node.names if alias.asname}
     for node in nodes:
-        if isinstance(node, ast.ClassDef) and node.bases:
+        if isinstance(node, ast.ClassDef):
             last = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
             yield source, node.name, {named.get(name, name) for name in last}
 

@@ -8,6 +8,7 @@ from det_compat.migrate.results import FileResult
 from det_compat.migrate.review import arguments, attributes, hooks, imports, names
 from det_compat.migrate.review.displaced import displaced
 from det_compat.migrate.review.local_imports import left_out
+from det_compat.migrate.review.overridden import overridden
 from det_compat.migrate.review.project import Code, Finding, Text
 from det_compat.migrate.tree.marks import MARK, comment
 
@@ -59,6 +60,7 @@ def _findings(
     if is_lightning:
         yield from imports.still_there(text)
         yield from attributes.gone(before, after, text)
+        yield from overridden(after, text)
         if result.is_changed:
             yield from attributes.of_context(after, text)
             yield from attributes.not_set(before, after, text)

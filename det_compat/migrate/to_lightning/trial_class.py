@@ -217,7 +217,7 @@ class _Rewriting:
         """A method that makes the loader of validations, where these may come without training."""
         if line.name.value in self._early(self.plan):
             return line
-        return loaders.after_training_loader(line)
+        return loaders.after_training_loader(line, is_mixin=self.plan.is_mixin)
 
     def _evaluation(self) -> str:
         return "evaluate_full_dataset" if self.plan.evaluates_whole else "evaluate_batch"

@@ -395,3 +395,20 @@ def test_what_hides_a_method_that_modules_need_is_marked(tmp_path, name, calls):
     (tmp_path / "model_def.py").write_text(trial(("    def evaluate_batch", change)))
     (found,) = migrate([str(tmp_path)], "lightning").files
     assert (f"# MIGRATE: a module needs its own {name}".encode() in found.after) is not calls
+
+
+def test_a_plain_heir_of_a_mixin_with_the_old_name_of_a_method_is_marked(tmp_path):
+    (tmp_path / "base.py").write_text(
+        "class Base:\n    def begin(self):\n        self.setup()\n\n"
+        "    def setup(self):\n        pass\n"
+    )
+    (tmp_path / "other.py").write_text(
+        "from base import Base\n\n\nclass Other(Base):\n    def setup(self):\n        print(1)\n"
+    )
+    source = trial(("class Trial(PyTorchTrial)", "class Trial(Base, PyTorchTrial)"))
+    (tmp_path / "model_def.py").write_text(f"from base import Base\n{source}")
+    found = {f.path.name: f.after.decode() for f in migrate([str(tmp_path)], "lightning").files}
+    assert "def trial_setup(self)" in found["base.py"]
+    said = "# MIGRATE: Base calls this trial_setup now, since a LightningModule has another setup"
+    assert f"    {said}" in found["other.py"]
+    assert "Base calls this" not in found["model_def.py"]

@@ -43,6 +43,24 @@ def test_a_validation_loader_that_needs_the_one_of_training(tmp_path):
     )
 
 
+def test_a_mixin_makes_the_loader_of_validations_without_a_trainer_too(tmp_path):
+    mixin = (
+        "class Rows:\n    def build_training_data_loader(self):\n        self.rows = [1]\n"
+        "        return DataLoader(self.rows, batch_size=4)\n\n"
+        "    def build_validation_data_loader(self):\n"
+        "        return DataLoader(self.rows, batch_size=4)\n\n\nclass Trial(Rows, PyTorchTrial)"
+    )
+    loaders = trial().partition("    def build_training")[2].partition("    def train_batch")[0]
+    made = rewritten(
+        tmp_path,
+        trial((f"    def build_training{loaders}", ""), ("class Trial(PyTorchTrial)", mixin)),
+    )
+    assert method(made.partition("class Trial")[0], "val_dataloader").startswith(
+        'def val_dataloader(self):\n    trainer = getattr(self, "trainer", None)\n'
+        "    if trainer is not None and trainer.train_dataloader is None:\n"
+    )
+
+
 def test_a_metric_that_is_changed_in_place(tmp_path):
     changes = (
         ("lr=0.1))\n", "lr=0.1))\n        self.sum = torch.zeros(())\n        self.n = 0\n"),

@@ -155,9 +155,19 @@ if {0}.trainer.train_dataloader is None:
 """
 
 
-def after_training_loader(method: cst.FunctionDef) -> cst.FunctionDef:
-    """A method that makes the loader of validations, also where these come without training."""
-    made = syntax.statements(_TRAINING_LOADER.format(syntax.self_name(method)))
+def after_training_loader(method: cst.FunctionDef, *, is_mixin: bool) -> cst.FunctionDef:
+    """A method that makes the loader of validations, also where these come without training.
+
+    A mixin may be used without a module, and has no Trainer then.
+    """
+    own = syntax.self_name(method)
+    text = _TRAINING_LOADER.format(own)
+    if is_mixin:
+        text = text.replace(
+            f"if {own}.trainer.",
+            f'trainer = getattr({own}, "trainer", None)\nif trainer is not None and trainer.',
+        )
+    made = syntax.statements(text)
     return syntax.with_body(method, syntax.below_docstring(syntax.body_of(method), made))
 
 

@@ -10,6 +10,7 @@ from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.metrics.names import (
     numbers_of,
+    owner,
     renamed_in,
     renamed_key,
     said_of,
@@ -234,7 +235,7 @@ def as_numbers(metrics: str) -> str:
     each = " for name, value in "
     if f": value{each}" in metrics:
         return metrics.replace(f": value{each}", f": float(value){each}")
-    return f"{{name: float(value){each}{metrics}.items()}}"
+    return f"{{name: float(value){each}{owner(metrics)}.items()}}"
 
 
 def _indexed(

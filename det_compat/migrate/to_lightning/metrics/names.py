@@ -41,7 +41,10 @@ def _names(
     if isinstance(value, cst.Dict):
         keys = (getattr(element, "key", None) for element in value.elements)
         yield from (str(key.evaluated_value) for key in keys if isinstance(key, cst.SimpleString))
-    elif isinstance(value, cst.Name):
+    elif (
+        isinstance(value, cst.Name) and (text := f"{method.name.value}: {value.value}") not in above
+    ):
+        above = (*above, text)
         yield from _stored_keys(method, value.value)
         for line in syntax.find(method.body, cst.Assign):
             for target in line.targets:
@@ -52,6 +55,9 @@ def _names(
                     called = _own_name(line.value, method)
                     if called not in above:
                         yield from _returned(own, called, above, parts.index(value.value))
+    elif isinstance(value, cst.IfExp):
+        for part in (value.body, value.orelse):
+            yield from _names(part, method, own, above)
     elif isinstance(value, cst.Call) and (called := _own_name(value, method)) not in above:
         yield from _returned(own, called, above)
     elif isinstance(value, cst.Attribute) and (text := _of_own(value, method)) not in above:
@@ -141,7 +147,13 @@ def renamed_in(metrics: str, renamed: Collection[str], *, is_every: bool) -> str
     if not renamed:
         return metrics
     key = 'f"val_{name}"' if is_every else renamed_key(renamed)
-    return f"{{{key}: value for name, value in {metrics}.items()}}"
+    return f"{{{key}: value for name, value in {owner(metrics)}.items()}}"
+
+
+def owner(text: str) -> str:
+    """An expression as it stands in front of a dot."""
+    plain = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.Dict)
+    return text if isinstance(syntax.expression(text), plain) else f"({text})"
 
 
 def renamed_where_made(

@@ -121,3 +121,13 @@ def test_names_in_an_attribute_that_keeps_the_best(tmp_path):
     assert SOME.format("self.best") in made.replace("(\n            {", "({").replace(
         "(\n        {", "({"
     )
+
+
+def test_names_of_either_of_two_dicts(tmp_path):
+    kept = (
+        '        found = {"loss": batch.sum(), "other": batch.max()}\n        self.best = found\n'
+        "        return self.best if batch_idx else found"
+    )
+    made = rewritten(tmp_path, trial((f"        {RETURN}", kept)))
+    assert SAID.format("loss") in made
+    assert "in (self.best if batch_idx else found).items()" in made
