@@ -94,8 +94,10 @@ def _tells(line: cst.BaseStatement, local: set[str], symbols: Symbols) -> bool:
     call = syntax.lone_call(line)
     name = "" if call is None else syntax.code(call.func).rpartition(".")[2]
     is_plain = name in _TELLING and not syntax.names_in(line) & local
-    nodes = syntax.find(line, cst.Attribute)
-    return is_plain and any((found := symbols.member(n)) and found[1] in SIZES for n in nodes)
+    members = [symbols.member(node) for node in syntax.find(line, cst.Attribute)]
+    asked = {found[1] for found in members if found is not None} - {"distributed"}
+    # What has no counterpart is marked where it stands.
+    return is_plain and bool(asked & SIZES) and asked <= SIZES | _RANKS | _ANSWERS
 
 
 def _asking(
@@ -119,6 +121,7 @@ def _is_answer(line: cst.BaseStatement, symbols: Symbols) -> bool:
     return is_named and call is not None and symbols.method(call) in _ANSWERS
 
 
+_RANKS = {f"distributed.{get}{name}" for get in ("", "get_") for name in ("rank", "local_rank")}
 _ANSWERS = words("get_hparam get_hparams get_global_batch_size")
 
 

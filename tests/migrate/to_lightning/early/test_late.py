@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.migrate.rewriting import rewritten, trial
+from tests.migrate.rewriting import method, rewritten, trial
 
 
 @pytest.mark.parametrize(
@@ -275,3 +275,10 @@ def test_what_only_tells_how_many_processes_there_are_is_told_when_they_are_know
     made = rewritten(tmp_path, trial(("lr=0.1))\n", f"lr=0.1))\n        {line}\n")))
     assert ("world_size: int = 1" not in made) is bool(after)
     assert (f"    def setup(self, stage):\n        {after}\n" in made) is bool(after)
+
+
+def test_what_also_tells_something_without_a_counterpart_stays(tmp_path):
+    told = "print(context.n_gpus, context.distributed.get_size())"
+    made = rewritten(tmp_path, trial(("self.context = context\n", f"{told}\n")))
+    assert "MIGRATE: the context's n_gpus has no counterpart" in made
+    assert "print(self.context.n_gpus, " in method(made, "__init__")
