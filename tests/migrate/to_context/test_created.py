@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.migrate.rewriting import rewritten
+from tests.migrate.rewriting import rewritten, trial
 
 CREATED = """\
 import argparse
@@ -45,7 +45,7 @@ def test_an_experiment_is_trained_where_it_was_created(tmp_path):
 
 
 def test_lightning_gets_hyperparameters_data_and_length(tmp_path):
-    (tmp_path / "model_def.py").write_text(TRIAL)
+    (tmp_path / "model_def.py").write_text(trial(ASKING))
     after = made(tmp_path, to="lightning")
     assert 'max_steps=config["searcher"]["max_length"]["batches"]' in after
     assert "fast_dev_run=args.test" in after
@@ -54,35 +54,10 @@ def test_lightning_gets_hyperparameters_data_and_length(tmp_path):
     assert "MIGRATE" not in after
 
 
-TRIAL = """\
-import torch
-from determined.pytorch import DataLoader, PyTorchTrial
-
-
-class Trial(PyTorchTrial):
-    def __init__(self, context):
-        self.context = context
-        print(context.get_data_config()["url"])
-        self.model = context.wrap_model(torch.nn.Linear(2, 2))
-        self.opt = context.wrap_optimizer(
-            torch.optim.SGD(self.model.parameters(), lr=context.get_hparam("lr"))
-        )
-
-    def train_batch(self, batch, epoch_idx, batch_idx):
-        loss = self.model(batch).sum()
-        self.context.backward(loss)
-        self.context.step_optimizer(self.opt)
-        return {"loss": loss}
-
-    def evaluate_batch(self, batch):
-        return {"loss": self.model(batch).sum()}
-
-    def build_training_data_loader(self):
-        return DataLoader(torch.zeros(8, 2), batch_size=self.context.get_per_slot_batch_size())
-
-    def build_validation_data_loader(self):
-        return DataLoader(torch.zeros(8, 2), batch_size=self.context.get_per_slot_batch_size())
-"""
+ASKING = (
+    "self.context = context\n",
+    'self.context = context\n        print(context.get_data_config()["url"])\n',
+)
 
 
 @pytest.mark.parametrize(
