@@ -33,6 +33,8 @@ _ARGUMENTS = words(
     master_url mode test trial_def
     """
 )
+#: What sets the searcher of a config, or a part of it, to something else.
+_SEARCHER = r"""{}\[["']searcher["']\]"""
 _OPTIMIZATIONS = {"aggregation_frequency"}
 _PERIODS = {
     "min_validation_period": "validation_period",
@@ -171,6 +173,7 @@ class _Scripts(cst.CSTTransformer):
             (data is None or syntax.code(data).rpartition(".")[2] == "make_data_loaders")
             and {"hyperparameters", "searcher"} <= config.parts.keys()
             and searcher.value("name") == "single"
+            and not any(re.match(_SEARCHER.format(re.escape(config.text)), n) for n in self._values)
             and optimizations.parts.keys() <= _OPTIMIZATIONS
             and "records_per_epoch" not in config.parts
         )

@@ -89,6 +89,7 @@ def test_a_single_trial_draws_what_a_search_would_try(tmp_path, space, drawn):
         ('"data": {"url": "here"}', '"records_per_epoch": 8'),
         ("trial_def=model_def.Trial, ", ""),
         ("experimental.create(", "exp_id = experimental.create("),
+        ("# all", 'config["searcher"]["name"] = "random"\n# all'),
     ],
 )
 def test_what_no_script_can_do_is_left_and_marked(tmp_path, old, new):

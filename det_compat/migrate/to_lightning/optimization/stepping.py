@@ -204,6 +204,8 @@ def asks_where_it_steps(
     if not optimizers or not names.replace("|", "").isidentifier():
         return False
     for name, method in own.items():
+        if "setattr" in syntax.names_in(method.body):
+            return False
         if file.symbols.calls(method, "step_optimizer"):
             own_ones = {f"{syntax.self_name(method)}.{each}" for each in optimizers}
             is_set = not own_ones.isdisjoint(map(syntax.code, _targets(method)))

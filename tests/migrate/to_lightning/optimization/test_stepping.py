@@ -167,6 +167,7 @@ def test_a_method_of_its_own_that_steps_asks_as_well(tmp_path):
         # A variable of its name is something else.
         (OTHER, f"        opt = 1\n{OTHER}        print(opt)\n"),
         # It is another one later.
+        (OTHER, f"{OTHER}        setattr(self, 'opt', None)\n"),
         (OTHER, f"{OTHER}        self.opt = torch.optim.ASGD(self.model.parameters())\n"),
         (OTHER, f"{OTHER}        self.opt, self.old = None, self.opt\n"),
         # Other code has it from the trial.
