@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -98,7 +99,9 @@ def _migrate(args: argparse.Namespace, hparams: dict[str, Any] | None) -> int:
     from det_compat.migrate.package import PACKAGES
     from det_compat.migrate.writing import refusals, write
 
-    migration = migrate(args.paths, args.to, args.lightning or PACKAGES[0])
+    # More would wait for the disk; Windows has no more than 61.
+    processes = min(os.cpu_count() or 1, 8)
+    migration = migrate(args.paths, args.to, args.lightning or PACKAGES[0], processes)
     # Each is made of the Python files alone.
     migration.files += [lightning_config(Path(each), migration) for each in args.config]
     for file in migration.changed:

@@ -2,18 +2,22 @@
 
 import ast
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import libcst as cst
 
 from det_compat.analysis.groups import groups
 from det_compat.analysis.source import Source, parsed, read
 from det_compat.analysis.tree import list_files
+from det_compat.migrate import line_length
 from det_compat.migrate.formatting import formatted
 from det_compat.migrate.from_adapter.target import AdaptedModules, Adapters
 from det_compat.migrate.package import PACKAGES, in_package
+from det_compat.migrate.processes import in_processes, without_collector
 from det_compat.migrate.results import FileResult, Migration
 from det_compat.migrate.review.notebooks import using
 from det_compat.migrate.review.nothing_to_migrate import set_aside
@@ -27,7 +31,6 @@ from det_compat.migrate.to_context.target import Context
 from det_compat.migrate.to_det_compat import DetCompat
 from det_compat.migrate.to_lightning.taken.devices import OwnDevices
 from det_compat.migrate.to_lightning.target import Lightning
-from det_compat.migrate.tree import line_length
 from det_compat.migrate.tree.facts import Analysis
 from det_compat.migrate.tree.imports import without_unused
 
@@ -43,12 +46,18 @@ TARGETS: dict[str, tuple[type[Target], ...]] = {
     "lightning": (PedlNames, Context, Created, OwnDevices, Adapters, Lightning, AdaptedModules),
 }
 
+_Made: TypeAlias = tuple[dict[Path, FileResult], dict[Path, str]]
+_Work: TypeAlias = Callable[[dict[Path, Source], dict[Path, bytes]], _Made]
 
-def migrate(paths: Sequence[str], to: str, package: str = PACKAGES[0]) -> Migration:
+
+def migrate(
+    paths: Sequence[str], to: str, package: str = PACKAGES[0], processes: int = 1
+) -> Migration:
     """Rewrite the files below ``paths`` for a target, one of TARGETS; nothing is written.
 
     Trials of older generations go to Lightning through the context API. ``package`` is the one
-    that the code has Lightning from, one of PACKAGES.
+    that the code has Lightning from, one of PACKAGES. ``processes`` is how many may share the work
+    where there is much of it.
     """
     paths = [*dict.fromkeys(map(_whole, paths))]
     listing = list_files(paths)
@@ -60,33 +69,54 @@ def migrate(paths: Sequence[str], to: str, package: str = PACKAGES[0]) -> Migrat
     aside = set_aside(found) if to == "lightning" else {}
     sources = {path: source for path, source in found.items() if path.suffix == ".py"}
     texts = {path: path.read_bytes() for path in sources if not sources[path].unreadable}
-    unchanged = {path: FileResult(path, text, text) for path, text in texts.items()}
-    results = dict(unchanged)
-    # What is found out of all files together holds for those that have to do with one another.
-    grouped = groups([sources[path] for path in texts])
-    for group in grouped:
-        made = {path: unchanged[path] for path in group if path not in aside}
-        if not any(_USES.search(texts[path]) for path in made):
-            continue
-        analyses = _Analyses(sources, {path: texts[path] for path in made})
-        for step in TARGETS[to]:
-            made = _step(step, analyses, made)
-        results |= made
-    # The analysis may have found more that cannot be read.
-    unreadable = [
-        (path, source.unreadable[0].reason)
+    results = {path: FileResult(path, text, text) for path, text in texts.items()}
+    unreadable = {
+        path: source.unreadable[0].reason
         for path, source in sources.items()
         if source.unreadable and path not in aside
-    ]
-    failed = {path: FileResult(path, b"", b"", why) for path, why in unreadable + listing.problems}
+    }
+    # What is found out of all files together holds for those that have to do with one another.
+    grouped = groups([sources[path] for path in texts])
+    jobs = [{path: texts[path] for path in group if path not in aside} for group in grouped]
+    jobs = [job for job in jobs if any(map(_USES.search, job.values()))]
+    size = sum(len(text) for job in jobs for text in job.values())
+    work = partial(_rewritten, to, _imported_names(sources.values()))
+    processes = min(processes, len(jobs), size // _BYTES_OF_A_PROCESS)
+    if processes > 1:
+        # A syntax tree that another process gets is longer on its way than it takes to parse.
+        roots = {path: sources[path].root for path in texts}
+        made = in_processes(partial(_read_and_rewritten, work, roots), jobs, processes)
+    else:
+        made = (work(sources, job) for job in jobs)
+    for rewritten, more in made:
+        results |= rewritten
+        unreadable |= more
+    problems = [*unreadable.items(), *listing.problems]
+    failed = {path: FileResult(path, b"", b"", why) for path, why in problems}
     migrated = {path: r for path, r in results.items() if r.problem or path not in failed}
-    exported = _imported_names(sources.values())
-    files = [_tidied(result, exported) for result in (failed | migrated).values()]
-    files, left_out = _reviewed(files, grouped, to, aside)
+    files, left_out = _reviewed([*(failed | migrated).values()], grouped, to, aside)
     files = [formatted(in_package(file, package)) for file in files]
     others = (found[path] for path in found if path not in sources and path not in aside)
     # Trials of the context API still use Determined, and so may whatever they import.
     return Migration(files, using(others, files), {} if to == "context" else left_out, aside)
+
+
+def _read_and_rewritten(work: _Work, roots: dict[Path, Path], texts: dict[Path, bytes]) -> _Made:
+    return work({path: parsed(path, roots[path], text) for path, text in texts.items()}, texts)
+
+
+def _rewritten(
+    to: str, exported: dict[str, set[str]], sources: dict[Path, Source], texts: dict[Path, bytes]
+) -> _Made:
+    """The files of a group as the steps to a target leave them, and why some cannot be read."""
+    analyses = _Analyses(sources, texts)
+    made = {path: FileResult(path, text, text) for path, text in texts.items()}
+    with without_collector():
+        for step in TARGETS[to]:
+            made = _step(step, analyses, made)
+    # The analysis may have found more that cannot be read.
+    unreadable = {p: sources[p].unreadable[0].reason for p in texts if sources[p].unreadable}
+    return {path: _tidied(result, exported) for path, result in made.items()}, unreadable
 
 
 def _reviewed(
@@ -120,6 +150,8 @@ def _whole(path: str) -> str:
 _PEDL = re.compile(rb"^\s*(from|import) pedl\b", re.MULTILINE)
 #: Without one of these names there is nothing to migrate.
 _USES = re.compile(rb"determined|det_compat|pedl")
+#: How much text is worth a process of its own.
+_BYTES_OF_A_PROCESS = 20_000
 
 
 def _imported_names(sources: Iterable[Source]) -> dict[str, set[str]]:

@@ -125,3 +125,21 @@ def test_what_was_read_is_not_left_out(tmp_path: Path) -> None:
     (tmp_path / "c.py").write_text("import determined\nimport b\n")
     found = migration.migrate([str(tmp_path / "a.py"), str(tmp_path / "b.py")], "lightning")
     assert [*found.left_out] == [tmp_path / "c.py"]
+
+
+def test_two_processes_make_of_files_what_one_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = {
+        "a/one.py": OLD,
+        "b/two.py": trial(),
+        "c/three.py": "import determined\nx = " + "not " * 1500 + "y\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(migration, "_BYTES_OF_A_PROCESS", 1)
+    made = [migration.migrate([str(tmp_path)], "lightning", processes=each) for each in (1, 2)]
+    assert made[0] == made[1]
+    assert len(made[0].changed) == 2
+    assert len(made[0].failed) == 1

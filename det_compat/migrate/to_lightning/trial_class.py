@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from det_compat.migrate.line_length import spaced
 from det_compat.migrate.to_lightning import modes
 from det_compat.migrate.to_lightning.callbacks import configure_callbacks
 from det_compat.migrate.to_lightning.changed_hparams import changed_copies
@@ -44,7 +45,6 @@ from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, Tria
 from det_compat.migrate.to_lightning.steps import training_step, validation_step
 from det_compat.migrate.to_lightning.written_out import lengths
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.line_length import spaced
 from det_compat.migrate.tree.marks import comment, marked
 from det_compat.migrate.tree.metric_shapes import Shapes
 from det_compat.migrate.tree.trial_attributes import VALIDATING, reachable

@@ -12,8 +12,8 @@ from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.imports import ImportEdits
 from det_compat.migrate.tree.marks import marked
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.syntax import Left
 from det_compat.migrate.tree.transformers import ScopedTransformer
+from det_compat.migrate.tree.walking import Left
 
 #: A line of one or more small statements, and what it may become.
 Line: TypeAlias = cst.SimpleStatementLine
@@ -49,6 +49,7 @@ class FileTransformer(ScopedTransformer, Generic[_File]):
         self.file = file
         self.symbols = file.symbols
         self._marks: list[dict[str, str]] = []
+        self.shown_kinds = (*self.shown_kinds, *self.marked_statements)
 
     def mark(self, message: str, link: str = "") -> None:
         """Leave a comment above the statement around what is visited."""

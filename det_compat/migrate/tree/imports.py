@@ -18,15 +18,9 @@ import libcst as cst
 from libcst.helpers import ensure_type, get_absolute_module_for_import
 
 from det_compat.catalog.support import is_determined
-from det_compat.migrate.tree.syntax import (
-    code,
-    left,
-    simple,
-    statement,
-    transformed,
-    without_commas,
-)
+from det_compat.migrate.tree.syntax import code, simple, statement, transformed, without_commas
 from det_compat.migrate.tree.transformers import ScopedTransformer
+from det_compat.migrate.tree.walking import left
 
 _LONGEST = 80
 

@@ -83,13 +83,25 @@ def without_old_code(tree: cst.Module) -> cst.Module:
     return syntax.transformed(tree, _OldCode())
 
 
+#: Where comments stand that have lines of their own.
+_WITH_COMMENTS = ("leading_lines", "lines_after_decorators", "header", "footer")
+
+
 class _OldCode(cst.CSTTransformer):
+    shown_kinds = tuple(
+        kind
+        for kind in vars(cst).values()
+        if isinstance(kind, type)
+        and issubclass(kind, cst.CSTNode)
+        and any(hasattr(kind, name) for name in _WITH_COMMENTS)
+    )
+
     def on_leave(
         self, original_node: cst.CSTNodeT, updated_node: cst.CSTNodeT
     ) -> cst.CSTNodeT | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNodeT]:
         changes = {
             name: left
-            for name in ("leading_lines", "lines_after_decorators", "header", "footer")
+            for name in _WITH_COMMENTS
             if isinstance(lines := getattr(updated_node, name, None), Sequence)
             and len(left := [*_without_old_code(lines)]) != len(lines)
         }

@@ -20,6 +20,7 @@ from det_compat.config import ExperimentConfig
 from det_compat.config.hyperparameters import Categorical, Const, Double, Int, Log
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.walking import children
 
 #: The section of a config that it need not have.
 DATA = "data_config"
@@ -310,7 +311,7 @@ def _lookups(node: cst.CSTNode, is_one: Callable[[cst.CSTNode], bool]) -> Iterat
     else:
         # The names of attributes and keywords are no variables.
         skipped = {id(getattr(node, part, None)) for part in ("attr", "keyword")}
-        for child in syntax.children(node):
+        for child in children(node):
             if id(child) not in skipped:
                 yield from _lookups(child, is_one)
 

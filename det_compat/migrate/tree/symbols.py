@@ -14,8 +14,9 @@ from det_compat.analysis.scopes import CONTEXT, Member, Name, Object, Values
 from det_compat.catalog.members import TYPES
 from det_compat.catalog.support import home
 from det_compat.migrate.tree.facts import Facts
-from det_compat.migrate.tree.syntax import below, code, each, find, self_name
+from det_compat.migrate.tree.syntax import code, each, find, self_name
 from det_compat.migrate.tree.transformers import LocatingTransformer, located, parsed
+from det_compat.migrate.tree.walking import below
 
 _Named: TypeAlias = cst.Name | cst.Attribute
 _PARTS = {owner: name for (base, name), owner in TYPES.items() if base == CONTEXT}

@@ -1,20 +1,16 @@
 """Small parts of syntax trees: made from text, told apart, and looked for."""
 
-import dataclasses
-import operator
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Generic, TypeAlias, TypeVar
 
 import libcst as cst
 from libcst.helpers import ensure_type
 
+from det_compat.migrate.tree.walking import Left, below, children, has, left
+
 #: What most transformations make.
 Expression: TypeAlias = cst.BaseExpression
-
-#: What may come of a node.
-Left: TypeAlias = cst.CSTNodeT | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNodeT]
 
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 _Tree = TypeVar("_Tree", bound=cst.CSTNode)
@@ -215,16 +211,14 @@ def each(tree: _Tree, kind: type[_Node], change: _Change[_Node]) -> _Tree:
 class _Each(cst.CSTTransformer, Generic[_Node]):
     def __init__(self, kind: type[_Node], change: _Change[_Node]) -> None:
         super().__init__()
-        self._kind = kind
+        self.shown_kinds = (kind,)
         self._change = change
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         return True
 
     def on_leave(self, original: cst.CSTNodeT, updated: cst.CSTNodeT) -> Left[cst.CSTNodeT]:
-        if type(original) is not self._kind:
-            return updated
-        # The kind was compared, which mypy does not follow.
+        # It is shown nodes of the kind alone, which mypy does not follow.
         return self._change(updated)  # type: ignore[arg-type, return-value]
 
 
@@ -233,41 +227,10 @@ def transformed(tree: _Tree, transformer: cst.CSTTransformer) -> _Tree:
     return ensure_type(left(tree, transformer), type(tree))
 
 
-def left(node: cst.CSTNode, transformer: cst.CSTTransformer) -> Left[cst.CSTNode]:
-    """What a transformer leaves of a node; it is shown no whitespace and no punctuation.
-
-    LibCST's own ``visit`` shows it these as well, and makes every node anew, which took most of the
-    time of a migration. Here a node stays the same as long as nothing in it has changed.
-    """
-    changes: dict[str, object] = {}
-    for name in _fields(type(node)) if transformer.on_visit(node) else ():
-        old = getattr(node, name)
-        if isinstance(old, (list, tuple)):
-            several = [each for child in old for each in _several(child, transformer)]
-            if len(several) != len(old) or any(map(operator.is_not, several, old)):
-                changes[name] = several
-        elif type(old) not in _NO_NODES:
-            made = left(old, transformer)
-            if made is not old:
-                assert isinstance(made, cst.CSTNode), f"{name} must be one node"
-                changes[name] = made
-    return transformer.on_leave(node, node.with_changes(**changes) if changes else node)
-
-
-def _several(node: cst.CSTNode, transformer: cst.CSTTransformer) -> Iterable[cst.CSTNode]:
-    """What is left of one of several nodes; a line goes with the last of its statements."""
-    made = left(node, transformer)
-    if made is node:
-        return (node,)
-    if isinstance(made, cst.RemovalSentinel):
-        return ()
-    found = made if isinstance(made, cst.FlattenSentinel) else (made,)
-    return [each for each in found if not isinstance(each, cst.SimpleStatementLine) or each.body]
-
-
 def find(node: cst.CSTNode, kind: type[_Node]) -> Iterator[_Node]:
     """Every node of a kind below ``node``, itself included, in order; no whitespace or commas."""
-    return (each for each in below(node) if type(each) is kind)
+    # Most of what is asked has none, and says so at once.
+    return (each for each in below(node) if type(each) is kind) if has(node, kind) else iter(())
 
 
 def returns(function: cst.FunctionDef) -> list[cst.Return]:
@@ -281,57 +244,6 @@ def returns_in(nodes: Iterable[cst.CSTNode]) -> list[cst.Return]:
     inner = [each for each in every if isinstance(each, cst.FunctionDef)]
     skipped = {id(each) for function in inner for each in below(function)}
     return [each for each in every if isinstance(each, cst.Return) and id(each) not in skipped]
-
-
-@lru_cache(maxsize=1 << 13)
-def below(node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
-    """Every node below ``node``, as ``find`` does. Passes ask for the same ones again and again."""
-    found: list[cst.CSTNode] = []
-    _collect(node, found)
-    return tuple(found)
-
-
-def _collect(node: cst.CSTNode, found: list[cst.CSTNode]) -> None:
-    found.append(node)
-    for child in children(node):
-        _collect(child, found)
-
-
-def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """What a node consists of, in the order of the text, without whitespace and punctuation."""
-    for name in _fields(type(node)):
-        value = getattr(node, name)
-        if isinstance(value, (list, tuple)):
-            yield from value
-        elif type(value) not in _NO_NODES:
-            yield value
-
-
-#: What the fields of nodes hold beside nodes, since it takes long to ask what is a node.
-_NO_NODES = frozenset((str, bool, type(None), cst.MaybeSentinel))
-_PUNCTUATION = re.compile(
-    "(l|r)(par|brace|bracket)|comma|semicolon|equal|dot|colon|operator|star|header|footer|indent|"
-    "leading_lines|lines_after_decorators|newline|trailing_whitespace|whitespace_.*|comment|"
-    ".*_whitespace|posonly_ind|first_colon|second_colon|relative|asynchronous|bar|separator"
-)
-#: The fields that stand in the text in another order than LibCST lists them in.
-_ORDERS = {
-    cst.Arg: ("keyword", "value"),
-    cst.IfExp: ("body", "test", "orelse"),
-    cst.FunctionDef: ("decorators", "name", "type_parameters", "params", "returns", "body"),
-    cst.ClassDef: ("decorators", "name", "type_parameters", "bases", "keywords", "body"),
-    cst.ExceptHandler: ("type", "name", "body"),
-    cst.MatchCase: ("pattern", "guard", "body"),
-    cst.Parameters: ("posonly_params", "params", "star_arg", "kwonly_params", "star_kwarg"),
-}
-
-
-@cache
-def _fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
-    """The fields of a kind of nodes that hold nodes, in the order of the text."""
-    names = [each.name for each in dataclasses.fields(kind)]
-    names = [name for name in _ORDERS.get(kind, names) if name in names]
-    return tuple(name for name in names if not _PUNCTUATION.fullmatch(name))
 
 
 def names_in(node: cst.CSTNode) -> set[str]:
@@ -359,8 +271,24 @@ def with_node(
     tree: _Tree, old: cst.CSTNode, new: cst.CSTNode | cst.FlattenSentinel[cst.BaseStatement]
 ) -> _Tree:
     """The tree with other nodes in the place of one below its top, which keeps its type."""
-    # LibCST declares what the node at the top may become; this one is below it.
-    return tree.deep_replace(old, new)  # type: ignore[return-value, type-var]
+    return transformed(tree, _Putting(old, new))
+
+
+class _Putting(cst.CSTTransformer):
+    def __init__(
+        self, old: cst.CSTNode, new: cst.CSTNode | cst.FlattenSentinel[cst.BaseStatement]
+    ) -> None:
+        super().__init__()
+        self.shown_kinds = (type(old),)
+        self._old = old
+        self._new = new
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return node is not self._old
+
+    def on_leave(self, original: cst.CSTNodeT, updated: cst.CSTNodeT) -> Left[cst.CSTNodeT]:
+        # What may stand in the place of a node is known to who asks.
+        return self._new if original is self._old else updated  # type: ignore[return-value]
 
 
 class _Replacement(cst.CSTTransformer):

@@ -7,7 +7,8 @@ import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider, ProviderT
 
 from det_compat.migrate.tree.facts import Span
-from det_compat.migrate.tree.syntax import Left, transformed
+from det_compat.migrate.tree.syntax import transformed
+from det_compat.migrate.tree.walking import Left
 
 
 class CannotRewriteError(Exception):
@@ -37,6 +38,13 @@ class ScopedTransformer(cst.CSTTransformer):
         around: the classes and functions, as they were, outermost first.
         depth: how many indented blocks there are.
     """
+
+    #: What it notes; see ``syntax.left``.
+    shown_kinds: tuple[type[cst.CSTNode], ...] = (
+        cst.ClassDef,
+        cst.FunctionDef,
+        cst.IndentedBlock,
+    )
 
     def __init__(self) -> None:
         super().__init__()

@@ -21,6 +21,7 @@ from det_compat.migrate.tree.trial_attributes import (
     attributes_read,
     reachable,
 )
+from det_compat.migrate.tree.walking import below
 
 
 def is_automatic(
@@ -311,7 +312,7 @@ class _Afterwards:
 
         What measures the time of a step belongs behind it, too.
         """
-        return any(self._changes(node) for line in self._after for node in syntax.below(line))
+        return any(self._changes(node) for line in self._after for node in below(line))
 
     def _changes(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.Call):

@@ -9,6 +9,7 @@ from det_compat.migrate.to_lightning.class_facts import ClassFacts
 from det_compat.migrate.to_lightning.data.loader_order import Project
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.walking import children
 
 _PARAMETERS = ("Parameter", "ParameterList", "ParameterDict")
 
@@ -114,7 +115,7 @@ class _Holding:
             return any(self(arg.value) for arg in node.args)
         if name and self.project.computes(name):
             return False
-        return any(map(self, syntax.children(node)))
+        return any(map(self, children(node)))
 
 
 def called(call: cst.Call) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 import libcst as cst
 
 from det_compat.migrate.configs import BATCHES
+from det_compat.migrate.line_length import INDENT, LINE
 from det_compat.migrate.to_lightning.class_facts import ClassFacts
 from det_compat.migrate.to_lightning.plan import UNUSED, LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.line_length import INDENT, LINE
 from det_compat.migrate.tree.marks import marked
 from det_compat.migrate.tree.parameters import DATA, Arguments
 from det_compat.migrate.tree.symbols import Symbols

@@ -24,6 +24,7 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import comments_of, without_word_of_wrapping
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import is_there
+from det_compat.migrate.tree.walking import children
 
 _MOVED = ("wrap_optimizer", "wrap_lr_scheduler")
 
@@ -90,7 +91,7 @@ def _hands_on(node: cst.CSTNode, me: str) -> bool:
         name = syntax.code(node.func)
         if name == "super" or name.endswith(".__init__"):
             return False
-    return any(_hands_on(child, me) for child in syntax.children(node))
+    return any(_hands_on(child, me) for child in children(node))
 
 
 def _with_locals(

@@ -11,6 +11,7 @@ from det_compat.migrate.to_lightning.scripts.schedule import Length
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.docstrings import without_entries
 from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.walking import below
 
 #: The flag of ``pl.Trainer`` that has the unit of a length.
 UNITS = {"det_compat.pytorch.Batch": "max_steps", "det_compat.pytorch.Epoch": "max_epochs"}
@@ -130,7 +131,7 @@ def _given(tree: cst.Module, asked: Collection[str]) -> dict[str, list[cst.BaseE
     bound = [param.name.value for param in syntax.find(tree, cst.Param)]
     bound += [
         syntax.code(each.target)
-        for each in syntax.below(tree)
+        for each in below(tree)
         if isinstance(each, (cst.AssignTarget, cst.AnnAssign, cst.NamedExpr, cst.For))
     ]
     found: dict[str, list[cst.BaseExpression]] = {}

@@ -8,6 +8,7 @@ from det_compat.migrate.to_lightning.scripts.one_place import TRAINER
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line
 from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.walking import below
 
 
 def calls(line: cst.BaseStatement, func: str) -> bool:
@@ -20,7 +21,7 @@ def is_once(line: Line, block: cst.BaseStatement) -> bool:
     """Whether a statement is this one, or runs once at most in it, if it runs."""
     repeated = (cst.For, cst.While, cst.FunctionDef, cst.ClassDef)
     others = (each for kind in repeated for each in syntax.find(block, kind))
-    return line in syntax.below(block) and not any(line in syntax.below(each) for each in others)
+    return line in below(block) and not any(line in below(each) for each in others)
 
 
 def bound_in(line: cst.CSTNode) -> set[str]:

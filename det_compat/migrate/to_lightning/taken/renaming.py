@@ -8,6 +8,7 @@ from libcst import matchers as m
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import new_name
+from det_compat.migrate.tree.walking import children
 
 
 def with_new_names(
@@ -46,7 +47,7 @@ def _defined(line: cst.BaseStatement) -> list[cst.Name]:
 
 def _in_class(node: cst.CSTNode) -> Iterator[cst.Name]:
     """The variables that a statement of a class reads or sets, not those of its functions."""
-    inside = [*syntax.children(node)]
+    inside = [*children(node)]
     if isinstance(node, cst.FunctionDef):
         params = node.params
         every = (*params.posonly_params, *params.params, *params.kwonly_params)

@@ -10,6 +10,7 @@ import libcst as cst
 
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import above
+from det_compat.migrate.tree.walking import children
 
 _NO_GRADIENTS = ("torch.no_grad()", "torch.inference_mode()", "torch.set_grad_enabled(False)")
 
@@ -130,7 +131,7 @@ def _own_ends(
         if isinstance(node, cst.Return) or (isinstance(node, cst.Break) and not in_loop):
             yield node
         is_loop = in_loop or isinstance(node, (cst.For, cst.While))
-        yield from _own_ends([*syntax.children(node)], in_loop=is_loop)
+        yield from _own_ends([*children(node)], in_loop=is_loop)
 
 
 def _goes_on_behind(line: cst.BaseStatement) -> bool:

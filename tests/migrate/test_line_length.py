@@ -3,7 +3,7 @@ from __future__ import annotations
 import libcst as cst
 import pytest
 
-from det_compat.migrate.tree.line_length import apply
+from det_compat.migrate.line_length import apply
 
 LONG = "a" * 50
 
