@@ -12,12 +12,17 @@ from libcst.helpers import ensure_type
 from det_compat.config.hyperparameters import Const
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import File
+from det_compat.migrate.tree.marks import marked
 
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 _CALLBACKS = {
     "det_compat.pytorch.ClipGradsL2Norm": "clip_grad_norm_",
     "det_compat.pytorch.ClipGradsL2Value": "clip_grad_value_",
 }
+_NOT_CALLED = (
+    "Determined has not called what clips here since 0.12.13, Lightning does; "
+    "clip_grads of step_optimizer is given the parameters"
+)
 _SCHEDULER = "det_compat.pytorch.LRScheduler"
 _INDENT = " " * 4
 _EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
@@ -40,9 +45,8 @@ def clipping(
     """
     for element in _entries(build_callbacks, file):
         made = ensure_type(element.value, cst.Call)
-        value = syntax.code(made.args[0].value)
-        value = _locals(build_callbacks).get(value, value)
-        return _clip(_CALLBACKS[file.symbols.path(made.func) or ""], value, file)
+        value = _value(build_callbacks, made)
+        return _clip(_CALLBACKS[file.symbols.path(made.func) or ""], syntax.code(value), file)
     chosen = ""
     for name, function in _HPARAMS.items():
         has = [each.get(name) not in (None, Const(None)) for each in hparams]
@@ -62,15 +66,32 @@ def _clip(function: str, value: str, file: File) -> str:
 
 
 def _entries(build: cst.FunctionDef | None, file: File) -> list[cst.DictElement]:
-    if build is None:
+    """The callback that clips, if there is one that the method makes in any case."""
+    if build is None or len(syntax.returns(build)) > 1:
         return []
-    return [
+    smalls = map(syntax.simple, syntax.body_of(build))
+    made = [each.value for each in smalls if isinstance(each, (cst.Assign, cst.Return))]
+    own = syntax.local_names(build)
+    found = [
         element
-        for element in syntax.find(build, cst.DictElement)
-        if isinstance(element.value, cst.Call)
+        for each in made
+        if isinstance(each, cst.Dict)
+        for element in each.elements
+        if isinstance(element, cst.DictElement)
+        and isinstance(element.value, cst.Call)
         and file.symbols.path(element.value.func) in _CALLBACKS
         and element.value.args
+        and not syntax.names_in(_value(build, element.value)) & own
     ]
+    # Of several, each clips what the one before has left, which one ``clip_grads`` does not say.
+    return found if len(found) == 1 else []
+
+
+def _value(build: cst.FunctionDef | None, made: cst.Call) -> cst.BaseExpression:
+    """What a callback clips to."""
+    value = made.args[0].value
+    known = _locals(build).get(syntax.code(value))
+    return syntax.expression(known) if known else value
 
 
 def _locals(build: cst.FunctionDef | None) -> dict[str, str]:
@@ -111,7 +132,9 @@ def without_clipping(build: cst.FunctionDef, file: File) -> cst.FunctionDef | No
     """The method ``build_callbacks`` without what clips; None if it would build nothing."""
     entries = _entries(build, file)
     if not entries:
-        return build
+        calls = syntax.find(build.body, cst.Call)
+        clips = any(file.symbols.path(call.func) in _CALLBACKS for call in calls)
+        return marked(build, _NOT_CALLED, "MIGRATION.md#determined-012") if clips else build
     lines = [_without(line, entries) for line in syntax.body_of(build)]
     used: set[str] = set()
     for line in lines:

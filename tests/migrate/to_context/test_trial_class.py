@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
 from det_compat.migrate.migration import migrate
@@ -95,6 +97,30 @@ def test_train_batch_steps_and_clips(tmp_path):
         "    )\n"
         '    return {"loss": loss, "n": 1}'
     )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        'return {"clip": ClipGradsL2Norm(2.0)} if self.clips else {}',
+        'c = {}\nif self.clips:\n    c = {"clip": ClipGradsL2Norm(2.0)}\nreturn c',
+        'if not self.clips:\n    return {}\nreturn {"clip": ClipGradsL2Norm(2.0)}',
+        'n = 1.0\nreturn {"clip": ClipGradsL2Norm(n + 1)}',
+        'return {"a": ClipGradsL2Norm(3.0), "b": ClipGradsL2Norm(2.0)}',
+        'c = {}\nc["clip"] = ClipGradsL2Norm(2.0)\nreturn c',
+    ],
+)
+def test_clipping_that_is_more_than_one_callback_stays_one(tmp_path, body):
+    source = OLD.replace(
+        '        limit = 2.0\n        return {"clip": ClipGradsL2Norm(limit)}',
+        textwrap.indent(body, " " * 8),
+    ).replace("self.context = context\n", "self.context = context\n        self.clips = False\n")
+    made = rewritten(tmp_path, source)
+    assert "configure_gradient_clipping" not in made
+    assert "MIGRATE" in made
+    assert "ClipGradsL2Norm(" in method(made, "configure_callbacks")
+    kept = rewritten(tmp_path, source, "context")
+    assert "MIGRATE" in kept and "clip_grads=" not in kept
 
 
 def test_nothing_else_changes(tmp_path):
