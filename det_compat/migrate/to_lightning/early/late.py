@@ -6,6 +6,7 @@ import libcst as cst
 
 from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.class_facts import SIZES
+from det_compat.migrate.to_lightning.early.telling import told_later
 from det_compat.migrate.to_lightning.plan import TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
@@ -82,22 +83,8 @@ def late_values(
     # A variable that only these used is of no use now.
     answers = [line for line in body if _is_answer(line, symbols)]
     idle = [n for n in answers if (name := syntax.target_of(n)) in was and read.count(name) == 1]
-    told = [] if "setup" in own else [line for line in body if _tells(line, local, symbols)]
-    return [*gone, *idle, *told], made, told
-
-
-_TELLING = words("print debug info warning")
-
-
-def _tells(line: cst.BaseStatement, local: set[str], symbols: Symbols) -> bool:
-    """Whether a statement prints or logs how many processes there are, and nothing of a method."""
-    call = syntax.lone_call(line)
-    name = "" if call is None else syntax.code(call.func).rpartition(".")[2]
-    is_plain = name in _TELLING and not syntax.names_in(line) & local
-    members = [symbols.member(node) for node in syntax.find(line, cst.Attribute)]
-    asked = {found[1] for found in members if found is not None} - {"distributed"}
-    # What has no counterpart is marked where it stands.
-    return is_plain and bool(asked & SIZES) and asked <= SIZES | _RANKS | _ANSWERS
+    out, told = ([], []) if "setup" in own else told_later(init, symbols)
+    return [*gone, *idle, *out], made, told
 
 
 def _asking(
@@ -121,7 +108,6 @@ def _is_answer(line: cst.BaseStatement, symbols: Symbols) -> bool:
     return is_named and call is not None and symbols.method(call) in _ANSWERS
 
 
-_RANKS = {f"distributed.{get}{name}" for get in ("", "get_") for name in ("rank", "local_rank")}
 _ANSWERS = words("get_hparam get_hparams get_global_batch_size")
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.migrate.rewriting import method, rewritten, trial
+from tests.migrate.rewriting import rewritten, trial
 
 
 @pytest.mark.parametrize(
@@ -251,34 +251,3 @@ def test_an_optimizer_that_is_made_later_asks_lightning_how_many_processes_there
     made = rewritten(tmp_path, trial(("lr=0.1))\n", "lr=0.1 * context.distributed.size))\n")))
     assert "lr=0.1 * self.trainer.world_size" in made
     assert "world_size: int = 1" not in made and "def setup" not in made
-
-
-@pytest.mark.parametrize(
-    ("line", "after"),
-    [
-        (
-            'print(f"rank {context.distributed.rank} of {context.distributed.size}")',
-            'print(f"rank {self.global_rank} of {self.trainer.world_size}")',
-        ),
-        (
-            "logging.info('%d', context.get_per_slot_batch_size())",
-            "logging.info('%d', self.hparams.global_batch_size // self.trainer.world_size)",
-        ),
-        ("opened = 1\n        print(opened, context.distributed.size)", ""),
-        ("count(context.distributed.size)", ""),
-    ],
-)
-def test_what_only_tells_how_many_processes_there_are_is_told_when_they_are_known(
-    line, after, tmp_path
-):
-    """A module that took their number for it would refuse any other."""
-    made = rewritten(tmp_path, trial(("lr=0.1))\n", f"lr=0.1))\n        {line}\n")))
-    assert ("world_size: int = 1" not in made) is bool(after)
-    assert (f"    def setup(self, stage):\n        {after}\n" in made) is bool(after)
-
-
-def test_what_also_tells_something_without_a_counterpart_stays(tmp_path):
-    told = "print(context.n_gpus, context.distributed.get_size())"
-    made = rewritten(tmp_path, trial(("self.context = context\n", f"{told}\n")))
-    assert "MIGRATE: the context's n_gpus has no counterpart" in made
-    assert "print(self.context.n_gpus, " in method(made, "__init__")
