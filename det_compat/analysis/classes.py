@@ -136,7 +136,17 @@ class Hierarchy:
                 if name not in _PLAIN and not self.evaluate(node, ancestor.parent or ancestor):
                     yield name
 
+    def foreign_bases(self, scope: Scope) -> Iterator[str]:
+        """Bases of a class or of its ancestors that are not in the tree and may have members."""
+        for ancestor in self.ancestors(scope):
+            for node in base_nodes(ancestor):
+                found = self.evaluate(node, ancestor.parent or ancestor)
+                if not found or not all(isinstance(base, Class) for base in found):
+                    yield from () if (name := _written(node)) in _EMPTY else [name]
 
+
+#: These have no members that a trial could have.
+_EMPTY = {"object", "ABC", "abc.ABC", "Protocol", "Generic", "typing.Generic"}
 _PLAIN = {"object", "ABC", "abc.ABC", "nn.Module", "torch.nn.Module", "Protocol", "NamedTuple"}
 
 

@@ -33,7 +33,8 @@ _WORDS = re.compile("|".join(sorted(_words())))
 def relevant(sources: Iterable[Source]) -> list[Source]:
     """The files that may refer to Determined, with those whose classes derive from theirs.
 
-    What a trial has from a base that names nothing of Determined's is a trial's, too.
+    What a trial has from a base that names nothing of Determined's is a trial's, too, and so may
+    be what others have from it.
     """
     every = [*sources]
     kept = {id(source) for source in every if is_relevant(source)}
@@ -47,6 +48,9 @@ def relevant(sources: Iterable[Source]) -> list[Source]:
     kept.update(id(source) for source, _ in found)
     above = {name for _, own, bases in heirs if own in names for name in bases}
     while more := {n for _, own, bases in heirs if own in above for n in bases} - above:
+        above |= more
+    above &= {name for _, name, _ in heirs}
+    while more := {own for _, own, bases in heirs if not above.isdisjoint(bases)} - above:
         above |= more
     kept.update(id(source) for source, name, _ in heirs if name in above)
     return [source for source in every if id(source) in kept]

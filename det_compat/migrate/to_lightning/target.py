@@ -141,14 +141,15 @@ class Lightning(Target):
     def _is_untouched(self, path: Path) -> bool:
         """Whether no pass would find anything in a file, which saves most of the time it takes."""
         source = self._read[path]
-        classes = map(self._bases, source.facts.classes.values())
-        if self._trials and any(gets_closure(c.node) for c in source.facts.classes.values()):
+        scopes = source.facts.classes.values()
+        if self._trials and any(gets_closure(scope.node) for scope in scopes):
             return False
-        if len(source.symbols) or source.trials or any(every for every, _ in classes):
+        if len(source.symbols) or source.trials or any(self._bases(scope)[0] for scope in scopes):
             return False
         # Attributes of trials have been renamed as the file was read.
         names = [*map(new_name, self._renamed), *map(own_name, self._taken)]
-        if any(syntax.has_attribute(source.tree, name) for name in names):
+        defined = {each.name.value for each in syntax.find(source.tree, cst.FunctionDef)}
+        if any(name in defined or syntax.has_attribute(source.tree, name) for name in names):
             return False
         return not any(name.encode() in self.sources[path] for name in loaders.NAMES)
 
@@ -177,7 +178,7 @@ class Lightning(Target):
             return []
         tree, symbols = resolve(self.sources[path], facts, self._renamed, self._taken)
         if self._renamed:
-            names = {scope.name for scope in facts.classes.values() if facts.is_trial(scope)}
+            names = {s.name for s in facts.classes.values() if facts.is_named_as_trial(s)}
             tree = with_new_names(tree, names, self._renamed)
         if refused := without_counterparts(self.sources[path], symbols):
             raise CannotRewriteError(refused)
@@ -297,12 +298,9 @@ class Lightning(Target):
     @cached_property
     def _project(self) -> Project:
         """What trial classes and reducers, whose methods run in their own time, may call."""
-        scopes = (scope for code in self.analysis.inference.codes for scope in code.classes)
-        own = {
-            scope.name
-            for scope in scopes
-            if self._hierarchy.is_trial(scope) or _REDUCER in self._bases(scope)[0]
-        }
+        scopes = [scope for code in self.analysis.inference.codes for scope in code.classes]
+        reducers = {scope.name for scope in scopes if _REDUCER in self._bases(scope)[0]}
+        own = {scope.name for scope in scopes if self._hierarchy.is_trial(scope)} | reducers
         return Project(self.sources.values(), own)
 
     def _bases(self, scope: Scope) -> tuple[set[str | None], set[str | None]]:

@@ -59,12 +59,22 @@ class Facts:
         hierarchy = self._inference.hierarchy
         return any(hierarchy.is_trial(found) for found in (scope, *hierarchy.relatives(scope)))
 
+    def is_named_as_trial(self, scope: Scope) -> bool:
+        """Whether a class gets the names that trials get: it is one, or derives from its mixin.
+
+        What has a base that is not in the tree keeps its names, which may be those of the base.
+        """
+        hierarchy = self._inference.hierarchy
+        first, *above = hierarchy.ancestors(scope)
+        is_heir = any(map(self.is_trial, above)) and not any(hierarchy.foreign_bases(scope))
+        return self.is_trial(first) or is_heir
+
     def stands_for_trial(self, span: Span) -> bool:
         """Whether the expression at ``span`` is a trial."""
         return self._are_trials(self.values(span))
 
     def is_of_trial(self, span: Span) -> bool:
-        """Whether the expression at ``span`` is a trial, or a class of trials."""
+        """Whether the expression at ``span`` is a trial, or a class, with the names of trials."""
         return self._are_of_trials(self.values(span))
 
     def stands_for_callback(self, span: Span) -> bool:
@@ -82,7 +92,8 @@ class Facts:
 
     def _are_of_trials(self, found: Values) -> bool:
         return bool(found) and all(
-            isinstance(value, (Instance, Class)) and self.is_trial(value.scope) for value in found
+            isinstance(value, (Instance, Class)) and self.is_named_as_trial(value.scope)
+            for value in found
         )
 
     def _span(self, node: ast.expr) -> Span:

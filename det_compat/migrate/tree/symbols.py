@@ -264,13 +264,20 @@ class _Resolver(LocatingTransformer):
         )
 
     def _with_new_name(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
-        name = original.attr.value
-        owner = self.span(original.value)
-        if name in self._renamed and self._facts.is_of_trial(owner):
+        name, value = original.attr.value, original.value
+        # What a class is called for is an object of it.
+        owner = self.span(value.func if isinstance(value, cst.Call) else value)
+        is_super = code(value) == "super()" and self._is_named_as_trial(self.classes[-1:])
+        if name in self._renamed and (is_super or self._facts.is_of_trial(owner)):
             name = new_name(name)
         elif name in self._taken and self._facts.stands_for_callback(owner):
             name = own_name(name)
         return updated.with_changes(attr=updated.attr.with_changes(value=name))
+
+    def _is_named_as_trial(self, around: list[cst.ClassDef]) -> bool:
+        """Whether the innermost class gets the names that trials get."""
+        scopes = (self._facts.classes.get(self.span(node.name)[0]) for node in around)
+        return any(s is not None and self._facts.is_named_as_trial(s) for s in scopes)
 
     def _is_copy(self, values: Values, node: _Named) -> bool:
         """Whether ``node`` only holds what some attribute of a context was."""

@@ -397,18 +397,52 @@ def test_what_hides_a_method_that_modules_need_is_marked(tmp_path, name, calls):
     assert (f"# MIGRATE: a module needs its own {name}".encode() in found.after) is not calls
 
 
-def test_a_plain_heir_of_a_mixin_with_the_old_name_of_a_method_is_marked(tmp_path):
-    (tmp_path / "base.py").write_text(
-        "class Base:\n    def begin(self):\n        self.setup()\n\n"
-        "    def setup(self):\n        pass\n"
+_MIXIN = """\
+class Base:
+    def __init__(self, device):
+        self.device = device
+        self.begin()
+
+    def begin(self):
+        self.setup()
+
+    def setup(self):
+        pass
+"""
+_HEIR = """\
+from base import Base
+
+
+class Other(Base{}):
+    def setup(self):
+        super().setup()
+        print(self.device)
+
+
+def run():
+    Other("cpu").setup()
+"""
+
+
+@pytest.mark.parametrize("base", ["", ", Elsewhere"])
+def test_a_plain_heir_of_a_mixin_gets_the_names_that_it_has_now(tmp_path, base):
+    """What is in no file may call the old names, or have them."""
+    (tmp_path / "base.py").write_text(_MIXIN)
+    header = "from elsewhere import Elsewhere\n" if base else ""
+    (tmp_path / "other.py").write_text(header + _HEIR.format(base))
+    source = trial(
+        ("class Trial(PyTorchTrial)", "class Trial(Base, PyTorchTrial)"),
+        (
+            "self.context = context",
+            "Base.__init__(self, context.device)\n        self.context = context",
+        ),
     )
-    (tmp_path / "other.py").write_text(
-        "from base import Base\n\n\nclass Other(Base):\n    def setup(self):\n        print(1)\n"
-    )
-    source = trial(("class Trial(PyTorchTrial)", "class Trial(Base, PyTorchTrial)"))
     (tmp_path / "model_def.py").write_text(f"from base import Base\n{source}")
     found = {f.path.name: f.after.decode() for f in migrate([str(tmp_path)], "lightning").files}
     assert "def trial_setup(self)" in found["base.py"]
     said = "# MIGRATE: Base calls this trial_setup now, since a LightningModule has another setup"
-    assert f"    {said}" in found["other.py"]
+    assert (f"    {said}" in found["other.py"]) is bool(base)
     assert "Base calls this" not in found["model_def.py"]
+    if not base:
+        changed = _HEIR.format("").replace("setup(", "trial_setup(")
+        assert found["other.py"] == changed.replace("self.device", "self.trial_device")
