@@ -18,7 +18,7 @@ from det_compat.migrate.target import Target
 from det_compat.migrate.tree import leftovers, syntax
 from det_compat.migrate.tree.file import File, Line, Lines
 from det_compat.migrate.tree.imports import tidied
-from det_compat.migrate.tree.marks import above
+from det_compat.migrate.tree.marks import above, on_devices
 from det_compat.migrate.tree.symbols import resolve
 
 _CREATE, _EXPERIMENT = "det_compat.experimental.create", "det_compat.pedl.Experiment"
@@ -41,6 +41,7 @@ _PERIODS = {
     "min_checkpoint_period": "checkpoint_period",
 }
 _SAID = cst.Comment("# each process has to draw the same; another number draws others")
+_SLOTS = "slots_per_trial"
 _UNITS = {"batches": "Batch", "epochs": "Epoch"}
 
 
@@ -141,8 +142,10 @@ class _Scripts(cst.CSTTransformer):
         if not made:
             return updated
         self.has_changed = True
-        first, *rest = syntax.statements(made)
-        return cst.FlattenSentinel([above(first, updated.leading_lines), *rest])
+        module = cst.parse_module(made)
+        first, *rest = module.body
+        comments = [*updated.leading_lines, *module.header]
+        return cst.FlattenSentinel([above(first, comments), *rest])
 
     def _experiment(self, call: cst.Call) -> cst.Call | None:
         """The call that says what is created, if ``call`` creates it."""
@@ -189,6 +192,10 @@ class _Scripts(cst.CSTTransformer):
         if test := self._test_mode(given):
             fit.append(f"test_mode={test}")
         start = "" if isinstance(found, cst.Name) else f"{config.text} = {_code(found)}\n"
+        resources = config.part("resources")
+        if _code(resources.parts.get(_SLOTS)) not in ("", "0", "1") and not self._is_local(given):
+            number = f'{resources.text}["{_SLOTS}"]'
+            start += f"{on_devices(number)}\n"
         return (
             f"{start}with pytorch.init({init}) as {name}:\n"
             f"    trainer = pytorch.Trainer({trial}({name}), {name})\n"
@@ -222,6 +229,10 @@ class _Scripts(cst.CSTTransformer):
         if named is None and isinstance(mode, cst.Attribute) and self._is_mode(mode.value):
             return "True" if mode.attr.value in ("LOCAL", "TEST") else ""
         return "True" if named is not None and named[1] in ("LOCAL", "TEST") else ""
+
+    def _is_local(self, given: Mapping[str, cst.BaseExpression]) -> bool:
+        """Whether an experiment never is one of a cluster."""
+        return _code(given.get("local")) == "True" or self._test_mode(given) == "True"
 
     def _is_mode(self, node: cst.BaseExpression) -> bool:
         return _MODE.fullmatch(self._symbols.path(node) or "") is not None

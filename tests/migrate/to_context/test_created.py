@@ -160,3 +160,23 @@ def test_steps_of_pedl_are_batches(tmp_path):
 def test_data_functions_of_another_name_are_not_found_later(tmp_path):
     after = made(tmp_path, PEDL.replace("=make_data_loaders", "=loaders_of_mine"))
     assert "pedl.Experiment has no counterpart" in after
+
+
+@pytest.mark.parametrize(
+    ("slots", "given", "devices"),
+    [
+        ("2", "", 'config["resources"]["slots_per_trial"]'),
+        ("args.slots", "", 'config["resources"]["slots_per_trial"]'),
+        ("1", "", "1"),
+        ("2", "local=True, test=True", "1"),
+    ],
+)
+def test_slots_are_the_devices_of_a_script(tmp_path, slots, given, devices):
+    (tmp_path / "model_def.py").write_text(trial())
+    source = CREATED.replace("local=True, test=args.test", given)
+    source = source.replace('"data": {', f'"resources": {{"slots_per_trial": {slots}}}, "data": {{')
+    after = made(tmp_path, source, "lightning")
+    assert f"pl.Trainer(devices={devices}, max_steps=" in " ".join(after.split()).replace("( ", "(")
+    assert "torchrun" not in after and "MIGRATE" not in after and "# all of it\n" in after
+    said = f"# on {devices} devices: torchrun --nproc_per_node\nwith pytorch.init("
+    assert (said in made(tmp_path, source)) is (devices != "1")

@@ -32,18 +32,13 @@ _LOCAL = ('"localhost"', "'localhost'", '"127.0.0.1"', "'127.0.0.1'", "None")
 class Init:
     """What ``pytorch.init()`` was given: expressions as text, ``""`` for none.
 
-    ``flags`` are the arguments that ``pl.Trainer`` needs for it.
+    ``devices`` are the arguments by which ``pl.Trainer`` is told on which it trains, if they say.
     """
 
     hparams: str = ""
     exp_conf: str = ""
     aggregation: str = ""
-    flags: tuple[str, ...] = ()
-
-    @property
-    def imports(self) -> list[str]:
-        """What the flags need."""
-        return ["import os"] if self.flags else []
+    devices: tuple[str, ...] = ()
 
 
 def given_to_init(call: cst.Call, symbols: Symbols) -> Init | None:
@@ -51,20 +46,20 @@ def given_to_init(call: cst.Call, symbols: Symbols) -> Init | None:
     given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
     if len(given) < len(call.args) or not given.keys() <= _KNOWN:
         return None
-    flags: list[str] = []
+    devices: list[str] = []
     distributed = given.pop("distributed", None)
     if distributed is not None and syntax.code(distributed) != "None":
         if not is_of_torchrun(distributed, symbols):
             return None
         chief = syntax.argument(ensure_type(distributed, cst.Call), 0, "chief_ip")
         is_local = chief is None or syntax.code(chief) in _LOCAL
-        flags = [_DEVICES] if is_local else [_DEVICES, _NODES]
+        devices = [_DEVICES] if is_local else [_DEVICES, _NODES]
     texts = {name: syntax.code(value) for name, value in given.items()}
     said = {name: text for name, text in texts.items() if text != "None"}
     aggregation = said.get("aggregation_frequency", "1")
     # A step after each batch is what there is without the word.
     frequency = "" if aggregation == "1" else aggregation
-    return Init(said.get("hparams", ""), said.get("exp_conf", ""), frequency, tuple(flags))
+    return Init(said.get("hparams", ""), said.get("exp_conf", ""), frequency, tuple(devices))
 
 
 def by_keyword(hparams: str) -> list[str]:
