@@ -343,6 +343,7 @@ class _Scripts(LightningTransformer):
             self._lengths.length(given.get("checkpoint_period")),
             "" if (policy := given.get("checkpoint_policy")) is None else syntax.code(policy),
             may_test=not is_text(given.get("test_mode"), "False", None),
+            counts_batches=self.file.steps == 1 and not self._init.aggregation,
         )
 
     def _at_the_end(self, name: str, fit: str, call: cst.Call) -> list[cst.BaseStatement]:

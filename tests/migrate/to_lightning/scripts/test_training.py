@@ -355,7 +355,7 @@ def test_what_lightning_has_no_flag_for_is_left_to_the_reader(given: str, tmp_pa
         ("pytorch.Epoch(n)", ""),
         (
             "pytorch.Batch(5), validation_period=pytorch.Batch(n or 3)",
-            "(trainer.fit_loop.total_batch_idx + 1) % (n or 3)",
+            "trainer.global_step % (n or 3)",
         ),
         ("pytorch.Epoch(3), validation_period=pytorch.Epoch(2)", "trainer.current_epoch % 2"),
         ("pytorch.Batch(n), validation_period=pytorch.Epoch(1)", "not trainer.is_last_batch"),
@@ -374,7 +374,8 @@ def test_the_last_batch_is_validated(given: str, asked: str, tmp_path: Path) -> 
     assert f"    if {asked}:\n" in made or not asked
 
 
-WITHIN = "(trainer.fit_loop.total_batch_idx + 1) % 3"
+TOTAL = "(trainer.fit_loop.total_batch_idx + 1)"
+WITHIN = "trainer.global_step % 3"
 SAVED = 'trainer.save_checkpoint(f"{trainer.log_dir}/checkpoints/last.ckpt")'
 
 
@@ -767,7 +768,7 @@ CHOOSING = """
         (
             "validation_period=pytorch.Batch(n) if n else pytorch.Epoch(1)",
             ["val_check_interval=n if n else None", "check_val_every_n_epoch=None if n else 1"],
-            "(trainer.fit_loop.total_batch_idx + 1) % n if n else False",
+            "trainer.global_step % n if n else False",
         ),
         (
             "validation_period=pytorch.Epoch(1) if n else pytorch.Epoch(3)",
@@ -991,3 +992,18 @@ def test_what_asks_a_context_that_stays_is_left_and_marked(tmp_path: Path) -> No
     assert "global_rank" not in made
     assert "MIGRATE: the context's distributed.rank" in made
     assert rewritten(tmp_path, made) == made
+
+
+@pytest.mark.parametrize(
+    ("given", "number"),
+    [("", "trainer.global_step"), (", aggregation_frequency=2", TOTAL)],
+)
+def test_what_the_last_batch_is_asked_for_is_the_public_count(given, number, tmp_path):
+    """Where Lightning counts steps of several batches, they have to be counted otherwise."""
+    before = f"""
+    def main(n):
+        with pytorch.init(hparams={{}}{given}) as context:
+            trainer = pytorch.Trainer(Trial(context), context)
+            trainer.fit(max_length=pytorch.Batch(6), validation_period=pytorch.Batch(4))
+    """
+    assert f"    if {number} % 4:\n" in script(tmp_path, before)
