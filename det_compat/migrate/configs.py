@@ -36,6 +36,10 @@ def configs_of(path: Path, name: str) -> list[ExperimentConfig]:
     repository. Where there is none, it is one beside the file that has no entrypoint: PEDL and
     Determined 0.12 started the class that the folder had.
     """
+    return [config for _, config in _found(path, name)]
+
+
+def _found(path: Path, name: str) -> list[tuple[Path, ExperimentConfig]]:
     path = path.absolute()
     without, named = [], []
     near = [*_yaml_files(path)]
@@ -47,7 +51,7 @@ def configs_of(path: Path, name: str) -> list[ExperimentConfig]:
             without += [(file, config)] if file.parent == path.parent else []
         elif _starts(config.entrypoint, file, path, name):
             named.append((file, config))
-    return [config for _, config in sorted(named or without, key=lambda pair: _order(pair[0]))]
+    return sorted(named or without, key=lambda pair: _order(pair[0]))
 
 
 def nested_hparams(trials: Mapping[ast.ClassDef, Path]) -> frozenset[str] | None:
@@ -67,6 +71,19 @@ def length_of(path: Path) -> str:
     configs = [found for found in configs_of(path, "") if found.entrypoint is not None]
     found = {_argument(config) for config in configs}
     return found.pop() if len(found) == 1 else ""
+
+
+def devices_of(paths: Iterable[Path]) -> dict[str, int]:
+    """On how many devices the configs of the first of these files that is a script of some train.
+
+    They are called by their names. Determined 0.38.1 refused several slots to a script that
+    nothing launched once for each of them.
+    """
+    for path in paths:
+        every = ((file, each) for file, each in _found(path, "") if each.entrypoint is not None)
+        if found := {file.name: max(each.slots_per_trial, 1) for file, each in every}:
+            return found
+    return {}
 
 
 def _argument(config: ExperimentConfig) -> str:
@@ -183,7 +200,8 @@ def _read(file: Path, changed: int) -> ExperimentConfig | None:
 def _starts(entrypoint: Entrypoint, config: Path, path: Path, name: str) -> bool:
     """Whether an entrypoint is the trial, or a script in its file."""
     if entrypoint.trial is None:
-        return any(path.name in word.split() for word in entrypoint.argv)
+        words = [each for word in entrypoint.argv for each in word.split()]
+        return path.name in words or (not name and any(_is_in(path, word) for word in words))
     module, _, cls = entrypoint.trial.rpartition(":")
     if cls.rpartition(".")[2] != name:
         return False
@@ -197,6 +215,12 @@ def _starts(entrypoint: Entrypoint, config: Path, path: Path, name: str) -> bool
         return is_below and module.rpartition(".")[2] == path.stem
     # A file may import the class that it starts; one that has such a class means its own.
     return started.samefile(path) or f"class {name}" not in started.read_text(errors="replace")
+
+
+def _is_in(path: Path, word: str) -> bool:
+    """Whether a word of a command is the file in some folder, or its module."""
+    module = f"{word.replace('.', '/')}.py"
+    return any(f"{path}".endswith(f"/{each}") for each in (word.removeprefix("./"), module))
 
 
 def aggregating(configs: Iterable[ExperimentConfig]) -> list[Optimizations]:

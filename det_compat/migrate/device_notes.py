@@ -1,5 +1,6 @@
 """What Lightning does otherwise on several devices, where a config or script asks for them."""
 
+import re
 from collections.abc import Iterator
 
 from det_compat.migrate.configs import configs_of
@@ -10,6 +11,8 @@ _ORDER = (
     "Lightning shuffles what this loads on several devices, which are asked for, and "
     "Determined kept its order; see MIGRATION.md#what-migrate-leaves-to-you"
 )
+#: A Trainer that is told of more devices than one, or of as many as there are at run time.
+_SEVERAL = re.compile(rb"\.Trainer\(\s*devices=(?!1\b)")
 
 
 def device_notes(migration: Migration) -> Iterator[str]:
@@ -17,10 +20,12 @@ def device_notes(migration: Migration) -> Iterator[str]:
 
     Nothing is to be changed for one device, nor where the order does not matter.
     """
+    scripts = [each.after for each in migration.files if _SEVERAL.search(each.after)]
     for file in migration.files:
         configs = [each for name in file.trials for each in configs_of(file.path, name)]
-        is_of_torchrun = b"LOCAL_WORLD_SIZE" in file.after
-        if is_of_torchrun or any(each.slots_per_trial > 1 for each in configs):
+        word = re.compile(rf"\b{re.escape(file.path.stem)}\b".encode())
+        is_trained = any(each is file.after or word.search(each) for each in scripts)
+        if is_trained or any(each.slots_per_trial > 1 for each in configs):
             yield from (f"{file.path}:{line}: {_ORDER}" for line in _unshuffled(file))
 
 

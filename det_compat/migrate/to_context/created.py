@@ -18,7 +18,7 @@ from det_compat.migrate.target import Target
 from det_compat.migrate.tree import leftovers, syntax
 from det_compat.migrate.tree.file import File, Line, Lines
 from det_compat.migrate.tree.imports import tidied
-from det_compat.migrate.tree.marks import above
+from det_compat.migrate.tree.marks import above, on_devices
 from det_compat.migrate.tree.symbols import resolve
 
 _CREATE, _EXPERIMENT = "det_compat.experimental.create", "det_compat.pedl.Experiment"
@@ -35,12 +35,26 @@ _ARGUMENTS = words(
 )
 #: What sets the searcher of a config, or a part of it, to something else.
 _SEARCHER = r"""{}\[["']searcher["']\]"""
+_KEY = re.compile(r"""\[["'][^"']*["']\]$""")
+#: What leaves a config as it is.
+_READERS = words(
+    """
+    copy.deepcopy dict json.dump json.dumps len list pprint pprint.pprint pprint.pformat print str
+    yaml.dump yaml.safe_dump
+    """
+)
+_READING = words("copy get items keys values")
+_ONE = """\
+if {0}["name"] != "single":
+    raise ValueError("this trains one trial, and a search several")
+"""
 _OPTIMIZATIONS = {"aggregation_frequency"}
 _PERIODS = {
     "min_validation_period": "validation_period",
     "min_checkpoint_period": "checkpoint_period",
 }
 _SAID = cst.Comment("# each process has to draw the same; another number draws others")
+_SLOTS = "slots_per_trial"
 _UNITS = {"batches": "Batch", "epochs": "Epoch"}
 
 
@@ -106,6 +120,11 @@ class _Config:
 
 
 def _items(node: cst.BaseExpression | None) -> dict[str, cst.BaseExpression]:
+    if isinstance(node, cst.Call):
+        # ``dict(searcher=...)``
+        named = {arg.keyword.value: arg.value for arg in node.args if arg.keyword is not None}
+        is_plain = syntax.code(node.func) == "dict" and len(named) == len(node.args)
+        return named if is_plain else {}
     elements = node.elements if isinstance(node, cst.Dict) else ()
     keys = {e.key: e.value for e in elements if isinstance(e, cst.DictElement)}
     return {str(k.evaluated_value): v for k, v in keys.items() if isinstance(k, cst.SimpleString)}
@@ -115,6 +134,7 @@ class _Scripts(cst.CSTTransformer):
     def __init__(self, file: File, tree: cst.Module) -> None:
         super().__init__()
         self._file, self._symbols = file, file.symbols
+        self._tree = tree
         self._names = [name.value for name in syntax.find(tree, cst.Name)]
         self._values: dict[str, list[cst.BaseExpression]] = {}
         pairs = [pair for line in syntax.find(tree, cst.Assign) for pair in syntax.pairs(line)]
@@ -141,8 +161,10 @@ class _Scripts(cst.CSTTransformer):
         if not made:
             return updated
         self.has_changed = True
-        first, *rest = syntax.statements(made)
-        return cst.FlattenSentinel([above(first, updated.leading_lines), *rest])
+        module = cst.parse_module(made)
+        first, *rest = module.body
+        comments = [*updated.leading_lines, *module.header]
+        return cst.FlattenSentinel([above(first, comments), *rest])
 
     def _experiment(self, call: cst.Call) -> cst.Call | None:
         """The call that says what is created, if ``call`` creates it."""
@@ -189,6 +211,11 @@ class _Scripts(cst.CSTTransformer):
         if test := self._test_mode(given):
             fit.append(f"test_mode={test}")
         start = "" if isinstance(found, cst.Name) else f"{config.text} = {_code(found)}\n"
+        is_changed = isinstance(found, cst.Name) and self._may_change(found.value)
+        if is_changed:
+            start += _ONE.format(searcher.text)
+        if (number := self._devices(config, is_changed)) and not self._is_local(given):
+            start += f"{on_devices(number)}\n"
         return (
             f"{start}with pytorch.init({init}) as {name}:\n"
             f"    trainer = pytorch.Trainer({trial}({name}), {name})\n"
@@ -197,7 +224,7 @@ class _Scripts(cst.CSTTransformer):
 
     def _config(self, node: cst.BaseExpression | None) -> _Config:
         """What a script gives as a config; an empty one if it isn't written out, or in two ways."""
-        if isinstance(node, cst.Dict):
+        if isinstance(node, cst.Dict) or _items(node):
             return _Config("config", _items(node) if "config" not in self._values else {})
         values = self._values.get(_code(node), [])
         return _Config(_code(node), _items(values[0]) if len(values) == 1 else {})
@@ -222,6 +249,41 @@ class _Scripts(cst.CSTTransformer):
         if named is None and isinstance(mode, cst.Attribute) and self._is_mode(mode.value):
             return "True" if mode.attr.value in ("LOCAL", "TEST") else ""
         return "True" if named is not None and named[1] in ("LOCAL", "TEST") else ""
+
+    def _devices(self, config: _Config, is_changed: bool) -> str:
+        """The number of devices that a config asks for, as an expression; ``""`` for one."""
+        resources = config.part("resources")
+        said = _code(resources.parts.get(_SLOTS))
+        if said in ("", "0", "1") and is_changed:
+            return f'{config.text}.get("resources", {{}}).get("{_SLOTS}", 1) or 1'
+        return "" if said in ("", "0", "1") else f'{resources.text}["{_SLOTS}"]'
+
+    def _may_change(self, name: str) -> bool:
+        """Whether a script does more with a config than to read it, or to set one of its keys."""
+        kept: list[cst.CSTNode | None] = [arg.keyword for arg in syntax.find(self._tree, cst.Arg)]
+        for node in syntax.below(self._tree):
+            if isinstance(node, cst.Attribute):
+                kept += [node.attr, *([node.value] if node.attr.value in _READING else ())]
+            elif isinstance(node, (cst.AssignTarget, cst.AnnAssign)):
+                kept.append(node.target)
+            elif isinstance(node, cst.Subscript):
+                inner = node.value
+                is_searcher = re.fullmatch(_SEARCHER.format(name), syntax.code(node))
+                kept += [inner] if _KEY.search(syntax.code(node)) and not is_searcher else []
+                if isinstance(inner, cst.Subscript):
+                    kept.append(inner.value)
+            elif isinstance(node, cst.Call) and self._reads(node):
+                kept += [arg.value for arg in node.args]
+        used = (each for each in syntax.find(self._tree, cst.Name) if each.value == name)
+        return any(all(each is not other for other in kept) for each in used)
+
+    def _reads(self, call: cst.Call) -> bool:
+        is_created = self._symbols.path(call.func) in (_CREATE, _EXPERIMENT)
+        return is_created or syntax.code(call.func) in _READERS
+
+    def _is_local(self, given: Mapping[str, cst.BaseExpression]) -> bool:
+        """Whether an experiment never is one of a cluster."""
+        return _code(given.get("local")) == "True" or self._test_mode(given) == "True"
 
     def _is_mode(self, node: cst.BaseExpression) -> bool:
         return _MODE.fullmatch(self._symbols.path(node) or "") is not None

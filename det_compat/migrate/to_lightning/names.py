@@ -12,6 +12,10 @@ from det_compat.migrate.tree.symbols import WRITER, Symbol, Symbols, new_name
 
 _WRAPPER = "det_compat.pytorch.LRScheduler"
 _LIGHTNING = "import pytorch_lightning as pl"
+_INVALID = "InvalidHP"
+_GOING_ON = cst.EmptyLine(
+    comment=cst.Comment("# a search should go on with other hyperparameters where this is raised")
+)
 _TYPES = {
     "det_compat.pytorch.DataLoader": ("DataLoader", "from torch.utils.data import DataLoader"),
     "det_compat.pytorch.TorchData": ("Any", "from typing import Any"),
@@ -21,7 +25,7 @@ _TYPES = {
     "det_compat.pytorch.MetricReducer": ("torchmetrics.Metric", "import torchmetrics"),
     "det_compat.pytorch.reducer.FunctionReducer": ("torchmetrics.Metric", "import torchmetrics"),
     _WRAPPER: ("torch.optim.lr_scheduler.LRScheduler", "import torch"),
-    "InvalidHP": ("ValueError", ""),
+    _INVALID: ("ValueError", ""),
     "TrialContext": ("pl.LightningModule", _LIGHTNING),
 }
 _LOG_FORMAT = "det_compat.LOG_FORMAT"
@@ -53,7 +57,22 @@ def rename_types(tree: cst.Module, file: LightningFile) -> cst.Module:
         file.imports.new.update([statement] if statement else [])
         return syntax.expression(name) if name else node
 
-    return syntax.each(tree, cst.Name, renamed)
+    return syntax.each(_with_invalid(tree, file.symbols), cst.Name, renamed)
+
+
+def _with_invalid(tree: cst.Module, symbols: Symbols) -> cst.Module:
+    """The file that says what hyperparameters which it refuses were for a search."""
+    if not any(path.endswith(f".{_INVALID}") for path in symbols.paths):
+        return tree
+
+    def told(line: Line) -> Line:
+        is_raised = isinstance(syntax.simple(line), cst.Raise)
+        paths = (symbols.path(name) or "" for name in syntax.find(line, cst.Name))
+        if not is_raised or not any(path.endswith(f".{_INVALID}") for path in paths):
+            return line
+        return line.with_changes(leading_lines=[*line.leading_lines, _GOING_ON])
+
+    return syntax.each(tree, cst.SimpleStatementLine, told)
 
 
 def write_out_functions(tree: cst.Module, file: LightningFile) -> cst.Module:

@@ -249,6 +249,7 @@ class LightningFile(File):
         imported: what is in the files that this one imports, and these, as far as samplers go.
         length: how long its configs have it train, as the argument of a Trainer; ``""`` if there is
             no one answer.
+        devices: on how many devices its configs have it train, by their names.
     """
 
     plans: dict[str, TrialPlan] = field(default_factory=dict)
@@ -268,6 +269,13 @@ class LightningFile(File):
     asked: frozenset[str] = frozenset()
     imported: Elsewhere = field(default_factory=Elsewhere)
     length: str = ""
+    devices: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> int | None:
+        """How many steps a batch makes, each of which Lightning counts; None if trials differ."""
+        counts = {plan.steps for plan in self.trials.values() if not plan.is_mixin}
+        return counts.pop() if len(counts) == 1 else None
 
     @cached_property
     def called_early(self) -> frozenset[str]:

@@ -60,7 +60,10 @@ def training_step(
     losses = frozenset(loss for call in calls if call.args for loss in _terms(call.args[0].value))
     logged = Logged(syntax.self_name(method), losses=losses, reduction="", shapes=shapes)
     method = with_optimizers(logged.in_method(method), plan, file, asks)
-    return [_training(method, is_automatic=False)]
+    # Lightning counts no step that a scaler leaves out.
+    has_scaler = "scaler" in syntax.code(method)
+    is_counted = plan.is_whole and plan.steps == 1 and not plan.accumulation and not has_scaler
+    return [_training(method, is_automatic=False, is_counted=is_counted)]
 
 
 def _terms(loss: cst.BaseExpression) -> Iterator[str]:
@@ -91,7 +94,7 @@ def _automatic(
     own = syntax.self_name(method)
     logged = Logged(own, losses=frozenset((loss,)), reduction="", shapes=shapes)
     method = logged.in_method(method, last=f"return {loss}")
-    made: list[cst.BaseStatement] = [_training(method, is_automatic=True)]
+    made: list[cst.BaseStatement] = [_training(method, is_automatic=True, is_counted=True)]
     clip = syntax.argument(found.step, 1, "clip_grads")
     lines = syntax.statements("\n".join(clipping(clip, "optimizer", file.functions)) + "\n")
     if found.between or lines:
@@ -125,9 +128,9 @@ def _clipping_hook(lines: Sequence[cst.BaseStatement], own: str) -> cst.BaseStat
     return syntax.with_body(hook, lines)
 
 
-def _training(method: cst.FunctionDef, *, is_automatic: bool) -> cst.FunctionDef:
+def _training(method: cst.FunctionDef, *, is_automatic: bool, is_counted: bool) -> cst.FunctionDef:
     index = _parameter(method, "batch")
-    method = with_batch_number(_with_epoch(method), index, is_automatic=is_automatic)
+    method = with_batch_number(_with_epoch(method), index, is_counted=is_counted)
     return _as_step(method, "training_step", "torch.Tensor" if is_automatic else "None")
 
 

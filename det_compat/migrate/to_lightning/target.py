@@ -11,7 +11,7 @@ import libcst as cst
 
 from det_compat.analysis.scopes import Class, Scope
 from det_compat.catalog.support import home
-from det_compat.migrate.configs import BATCHES, configs_of, length_of, nested_hparams
+from det_compat.migrate.configs import BATCHES, configs_of, devices_of, length_of, nested_hparams
 from det_compat.migrate.refused import of_other_frameworks, without_counterparts
 from det_compat.migrate.target import Problem, Problems, Target
 from det_compat.migrate.to_context.target import old_trials
@@ -218,6 +218,7 @@ class Lightning(Target):
     def _file(self, path: Path) -> LightningFile:
         source = self._read[path]
         classes = {scope.name: self._bases(scope) for scope in source.facts.classes.values()}
+        scripts = (each for each in self.sources if path in self.analysis.imported(each))
         return LightningFile(
             source.symbols,
             plans=self._plans_of(path),
@@ -233,10 +234,11 @@ class Lightning(Target):
             taken=self._taken,
             early=with_own(self._early, early_methods(self._plans_of(path))),
             makes_evaluating=self._makes_evaluating,
-            has_own_loaders=self._has_own_loaders,
-            asks_lengths=self._asks_lengths,
+            has_own_loaders=self._says(b"def get_data_loader("),
+            asks_lengths=self._says(b".get_batch_length("),
             asked=self._importers.asked(path),
             length=length_of(path) if b".fit(" in self.sources[path] else "",
+            devices=devices_of([path, *scripts]) if b".fit(" in self.sources[path] else {},
             asking=self._asking,
             elsewhere=self._elsewhere,
             imported=of_samplers(path, self.sources),
@@ -264,13 +266,8 @@ class Lightning(Target):
         files = self._read.items()
         return makes_evaluating((self.sources[path], source.tree) for path, source in files)
 
-    @cached_property
-    def _has_own_loaders(self) -> bool:
-        return any(b"def get_data_loader(" in text for text in self.sources.values())
-
-    @cached_property
-    def _asks_lengths(self) -> bool:
-        return any(b".get_batch_length(" in text for text in self.sources.values())
+    def _says(self, word: bytes) -> bool:
+        return any(word in text for text in self.sources.values())
 
     @cached_property
     def _elsewhere(self) -> Elsewhere:

@@ -38,6 +38,21 @@ def marked(statement: _Node, message: str, link: str = REST) -> _Node:
     return statement.with_changes(leading_lines=[*lines, added])
 
 
+def on_devices(number: str) -> str:
+    """What a script says above ``pytorch.init()`` that trains on several devices."""
+    return f"# on {number} devices: torchrun --nproc_per_node"
+
+
+def devices_said(lines: Sequence[cst.EmptyLine]) -> tuple[str, list[cst.EmptyLine]]:
+    """The number of devices that such a comment says, ``""`` without one; and the others."""
+    texts = {line: line.comment.value for line in lines if line.comment is not None}
+    said = {line: m[1] for line in texts if (m := _DEVICES.fullmatch(texts[line])) is not None}
+    return next(iter(said.values()), ""), [line for line in lines if line not in said]
+
+
+_DEVICES = re.compile(re.escape(on_devices("N")).replace("N", "(.+)", 1))
+
+
 def count(source: str) -> int:
     """How many such comments there are in a file."""
     return len(re.findall(rf"^\s*{MARK}", source, re.MULTILINE))

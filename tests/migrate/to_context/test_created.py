@@ -160,3 +160,77 @@ def test_steps_of_pedl_are_batches(tmp_path):
 def test_data_functions_of_another_name_are_not_found_later(tmp_path):
     after = made(tmp_path, PEDL.replace("=make_data_loaders", "=loaders_of_mine"))
     assert "pedl.Experiment has no counterpart" in after
+
+
+@pytest.mark.parametrize(
+    ("slots", "given", "devices"),
+    [
+        ("2", "", 'config["resources"]["slots_per_trial"]'),
+        ("args.slots", "", 'config["resources"]["slots_per_trial"]'),
+        ("1", "", "1"),
+        ("2", "local=True, test=True", "1"),
+    ],
+)
+def test_slots_are_the_devices_of_a_script(tmp_path, slots, given, devices):
+    (tmp_path / "model_def.py").write_text(trial())
+    source = CREATED.replace("local=True, test=args.test", given)
+    source = source.replace('"data": {', f'"resources": {{"slots_per_trial": {slots}}}, "data": {{')
+    after = made(tmp_path, source, "lightning")
+    assert f"pl.Trainer(devices={devices}, max_steps=" in " ".join(after.split()).replace("( ", "(")
+    assert "torchrun" not in after and "MIGRATE" not in after and "# all of it\n" in after
+    said = f"# on {devices} devices: torchrun --nproc_per_node\nwith pytorch.init("
+    assert (said in made(tmp_path, source)) is (devices != "1")
+
+
+ONE = """\
+if config["searcher"]["name"] != "single":
+    raise ValueError("this trains one trial, and a search several")
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "may_search"),
+    [
+        ("config.update(json.loads(args.config))", True),
+        ('config["searcher"].update(json.loads(args.config))', True),
+        ("config |= json.loads(args.config)", True),
+        ("for key in args.keys:\n    config[key] = 1", True),
+        ("merged(config, args)", True),
+        ("other = config", True),
+        ("print(json.dumps(config), config.get('data'))", False),
+        ('config["hyperparameters"].update(json.loads(args.config))', False),
+        ('config["searcher"]["max_length"] = {"batches": 2}', None),
+    ],
+)
+def test_what_may_make_a_config_a_search_is_asked_at_run_time(tmp_path, change, may_search):
+    (tmp_path / "model_def.py").write_text(trial())
+    for to, made_of in (("context", "pytorch.Trainer("), ("lightning", "pl.Trainer(")):
+        source = CREATED.replace("# all", f"{change}\n# all").replace("local=True, ", "")
+        after = made(tmp_path, source, to)
+        assert (ONE in after) is bool(may_search)
+        assert (made_of in after) is (may_search is not None)
+    devices = 'devices=config.get("resources", {}).get("slots_per_trial", 1) or 1'
+    assert (devices in after) is bool(may_search)
+
+
+def test_configs_of_keywords(tmp_path):
+    source = CREATED.replace('"searcher": {"name": "single", ', '"searcher": dict(name="single", ')
+    source = source.replace('"max_length": {"batches": 20}}', "max_length=dict(batches=20))")
+    source = source.replace('"metric": "loss"', 'metric="loss"')
+    assert "pytorch.Batch(config" in made(tmp_path, source)
+    whole = """\
+import determined as det
+import model_def
+from determined import experimental
+
+config = dict(
+    hyperparameters=dict(lr=det.Constant(0.1), global_batch_size=8),
+    searcher=dict(name="single", metric="loss", max_length=dict(epochs=2)),
+)
+experimental.create(trial_def=model_def.Trial, config=config)
+experimental.create(trial_def=model_def.Trial, config=dict(config))
+"""
+    after = made(tmp_path, whole)
+    assert 'max_length=pytorch.Epoch(config["searcher"]["max_length"]["epochs"])' in after
+    assert "dict(lr=0.1, global_batch_size=8)" in after
+    assert "experimental.create(trial_def=model_def.Trial, config=dict(config))" in after

@@ -118,7 +118,8 @@ with pytorch.init() as context:
 )
 def test_texts_inside_of_texts_have_other_quotes(text, after, tmp_path):
     before = f"self.cache = {text.replace('RANK', 'context.distributed.get_local_rank()')}"
-    made = rewritten(tmp_path, trial(("self.context = context", before)))
+    asking = f"{before}\n        print(self.cache)"
+    made = rewritten(tmp_path, trial(("self.context = context", asking)))
     assert f"self.cache = {after}\n" in made
 
 
@@ -214,10 +215,15 @@ def test_what_is_only_known_later_becomes_a_property(tmp_path):
 
 def test_ranks_before_there_is_a_trainer(tmp_path):
     text = "self.folder = f'/tmp/{context.distributed.get_rank()}'"
-    made = rewritten(tmp_path, trial(("self.context = context", text)))
+    asked = f"{text}\n        print(self.folder)"
+    made = rewritten(tmp_path, trial(("self.context = context", asked)))
     assert "self.folder = f'/tmp/{rank_zero_only.rank}'" in made
     assert "from pytorch_lightning.utilities import rank_zero_only\n" in made
     assert "MIGRATE" not in made
+    # What forks processes makes the module before, where the rank is the first one's.
+    made = rewritten(tmp_path, trial(("self.context = context", text)))
+    assert method(made, "folder").endswith("    return f'/tmp/{self.global_rank}'")
+    assert "rank_zero_only" not in made and "MIGRATE" not in made
 
 
 def test_parameters_do_not_hide_what_is_used(tmp_path):
@@ -336,7 +342,7 @@ def test_names_of_early_releases_mean_those_of_today(tmp_path):
     early = "self.lrs = context.wrap_lrscheduler(make(), LRScheduler.StepMode.STEP_EVERY_EPOCH)"
     text = f"self.context = context\n        self.rank = context.get_rank()\n        {early}"
     made = rewritten(tmp_path, trial(("self.context = context", text)))
-    assert "self.rank = rank_zero_only.rank" in made and "MIGRATE" not in made
+    assert "def rank(self):\n        return self.global_rank\n" in made and "MIGRATE" not in made
     assert "make()" in method(made, "configure_optimizers")
 
 

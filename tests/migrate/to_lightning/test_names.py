@@ -126,3 +126,20 @@ def test_a_wrapper_of_a_scheduler_that_is_still_made_is_left(tmp_path):
     after = rewritten(tmp_path, trial(("        self.opt =", made)))
     assert "# MIGRATE: pytorch.LRScheduler has no counterpart" in after
     assert "torch.optim.lr_scheduler.LRScheduler(" not in after
+
+
+def test_a_search_is_told_of_what_it_should_leave_out(tmp_path):
+    refusing = (
+        "self.context = context\n",
+        "self.context = context\n"
+        "        # too large\n"
+        '        if context.get_hparam("n") > 3: raise det.InvalidHP("n")\n'
+        '        if context.get_hparam("n") > 2:\n            raise InvalidHP\n'
+        '        print(det.InvalidHP)\n        raise ValueError("n")\n',
+    )
+    header = f"import determined as det\nfrom determined import InvalidHP\n{HEADER}"
+    made = rewritten(tmp_path, trial(refusing, header=header))
+    said = "# a search should go on with other hyperparameters where this is raised\n"
+    assert made.count(said) == 2 and "MIGRATE" not in made
+    assert f'            {said}            raise ValueError("n")\n' in made
+    assert f"            {said}            raise ValueError\n" in made

@@ -57,12 +57,32 @@ def test_what_a_step_asks_lightning_for_stands_below_its_docstring(tmp_path):
     assert BATCH_NUMBER in made
 
 
-BATCH_NUMBER = "    batch_idx = self.trainer.fit_loop.total_batch_idx\n"
+TOTAL = "self.trainer.fit_loop.total_batch_idx"
+BATCH_NUMBER = f"    batch_idx = {TOTAL}\n"
 
 
 def test_code_that_sees_the_step_is_manual(tmp_path):
     change = ('return {"loss": loss}', 'return {"loss": loss, "after": self.model(batch).sum()}')
     assert "automatic_optimization = False" in rewritten(tmp_path, trial(change))
+
+
+@pytest.mark.parametrize(
+    ("change", "number"),
+    [
+        ((), "self.global_step"),
+        (("step_optimizer(self.opt)", "step_optimizer(self.opt, scaler=self.scaler)"), TOTAL),
+        (("        self.context.step_optimizer(self.opt)\n", STEP_SOMETIMES), TOTAL),
+    ],
+)
+def test_a_step_with_each_batch_numbers_the_batches(change, number, tmp_path):
+    """Lightning counts steps by a public name; a scaler may leave some out."""
+    seen = (
+        'return {"loss": loss}',
+        'return {"loss": loss, "i": batch_idx, "after": self.model(batch).sum()}',
+    )
+    made = rewritten(tmp_path, trial(seen, *([change] if change else [])))
+    assert "automatic_optimization = False" in made
+    assert f"    batch_idx = {number}\n" in method(made, "training_step")
 
 
 HELPER = """\

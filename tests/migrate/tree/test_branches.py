@@ -51,7 +51,9 @@ def run(length):
     """Train."""
     # Here.
     hparams, latest = {}, None
-    trainer = pl.Trainer(max_steps=length, val_check_interval=length, check_val_every_n_epoch=None)
+    trainer = pl.Trainer(
+        devices=1, max_steps=length, val_check_interval=length, check_val_every_n_epoch=None
+    )
     trainer.fit(Trial(**hparams), ckpt_path=latest)
 
 

@@ -10,15 +10,13 @@ _IS_FIRST = ("{0} == 0", "not {0}")
 _IS_LATER = ("{0} != 0", "{0} > 0")
 
 
-def with_batch_number(
-    method: cst.FunctionDef, index: str, *, is_automatic: bool
-) -> cst.FunctionDef:
+def with_batch_number(method: cst.FunctionDef, index: str, *, is_counted: bool) -> cst.FunctionDef:
     """A batch method that finds the number of its batch, if it uses that.
 
     Args:
         method: train_batch.
         index: the parameter that it was given the number by; Lightning's is ``batch_idx``.
-        is_automatic: whether Lightning makes one step with each batch, which it counts.
+        is_counted: whether each batch makes one step, which Lightning counts.
     """
     names = [name for name in syntax.find(method.body, cst.Name) if name.value == index]
     if not names:
@@ -28,7 +26,7 @@ def with_batch_number(
     asking = syntax.transformed(method.body, first)
     if first.asked == len(names):
         return method.with_changes(body=asking)
-    number = f"{own}.global_step" if is_automatic else TOTAL_BATCH.format(own)
+    number = f"{own}.global_step" if is_counted else TOTAL_BATCH.format(own)
     line = syntax.statements(f"{index} = {number}\n")
     return syntax.with_body(method, syntax.below_docstring(syntax.body_of(method), line))
 

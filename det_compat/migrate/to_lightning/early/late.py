@@ -62,10 +62,13 @@ def late_values(
         if value is None or target == attribute or not attribute.isidentifier():
             continue
         value = _asking(value, init, symbols)
-        if not is_late(value, symbols) or syntax.names_in(value) & local:
+        # Where processes are forked, the rank is that of the first one here, too.
+        late = LATE if any(syntax.find(value, cst.Lambda)) else LATE | _RANKS
+        is_known = not is_late(value, symbols, late)
+        if is_known or syntax.names_in(value) & local:
             continue
         member = symbols.member(value)
-        is_getter = member is not None and member[1].startswith("get_")
+        is_getter = member is not None and member[1].rpartition(".")[2].startswith("get_")
         if is_getter or (attribute == "device" and _is_device(value, symbols)):
             # Where a getter is called is told from its name, and a module has its device.
             continue
@@ -351,11 +354,11 @@ def _is_device(node: cst.BaseExpression, symbols: Symbols) -> bool:
     return member is not None and member[1] == "device"
 
 
-def is_late(value: cst.BaseExpression, symbols: Symbols) -> bool:
+def is_late(value: cst.BaseExpression, symbols: Symbols, late: Collection[str] = LATE) -> bool:
     """Whether a value is not known, or another one, before there is a Trainer."""
     nodes = [*syntax.find(value, cst.Attribute)]
     found = (symbols.member(node) for node in nodes)
-    is_late = any(member is not None and member[1] in LATE for member in found)
+    is_late = any(member is not None and member[1] in late for member in found)
     of_writers = (node for node in nodes if node.attr.value == "writer")
     is_kept = any(symbols.is_writer(node.value) for node in of_writers)
     return is_late or is_kept or any(map(symbols.is_new_writer, nodes))

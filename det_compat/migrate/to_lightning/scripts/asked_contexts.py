@@ -9,7 +9,6 @@ from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.scripts.lines import bound_in
 from det_compat.migrate.to_lightning.scripts.one_place import answered, has_name, ranked
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.parameters import Arguments
 from det_compat.migrate.tree.symbols import Symbols
 
 #: What a module answers as its context did.
@@ -146,7 +145,7 @@ def _handing(
     return syntax.each(line, cst.Call, handed)
 
 
-def _literals(hparams: str) -> dict[str, cst.BaseExpression]:
+def literals(hparams: str) -> dict[str, cst.BaseExpression]:
     """The hyperparameters of a dict that is written out, in which each has a literal.
 
     The keys are as they are written, and it has none where one of them is not told.
@@ -165,56 +164,4 @@ def _literals(hparams: str) -> dict[str, cst.BaseExpression]:
 def told(call: cst.Call, hparams: str, symbols: Symbols) -> cst.BaseExpression:
     """The hyperparameter that a context is asked for, where ``init()`` has it written out."""
     name = syntax.argument(call, 0, "name") if symbols.method(call) == "get_hparam" else None
-    return _literals(hparams).get(syntax.code(name), call) if name is not None else call
-
-
-def needed(arguments: Arguments, hparams: str, taken: Collection[str]) -> dict[str, str]:
-    """The hyperparameters that a trial needs of those that ``init()`` was given, as text.
-
-    It is ``""`` if it is not told.
-    """
-    names = [
-        name
-        for name in arguments.types
-        if name not in taken and (name in arguments.needs or name not in arguments.defaults)
-    ]
-    values = {name: _hyperparameter(hparams, name) for name in names}
-    given = syntax.expression(hparams) if hparams else None
-    parts = given.elements if isinstance(given, cst.Dict) else None
-    if parts is not None and not any(isinstance(p, cst.StarredDictElement) for p in parts):
-        # What is not there was not there before.
-        values = {name: value for name, value in values.items() if value}
-    return values
-
-
-def _hyperparameter(hparams: str, name: str) -> str:
-    """A hyperparameter of those that ``init()`` was given, as text; ``""`` if it is not told."""
-    given = syntax.expression(hparams) if hparams else None
-    if isinstance(given, (cst.Name, cst.Attribute, cst.Subscript)):
-        return f'{hparams}["{name}"]'
-    if isinstance(given, cst.Call):
-        # ``vars(args)``
-        owner = given.args[0].value if len(given.args) == 1 and not given.args[0].star else None
-        is_of = syntax.code(given.func) == "vars" and isinstance(owner, cst.Name)
-        return f"{syntax.code(owner)}.{name}" if owner is not None and is_of else ""
-    elements = given.elements if isinstance(given, cst.Dict) else ()
-    for element in reversed(elements):
-        if isinstance(element, cst.StarredDictElement):
-            # What is unpacked last may lack it, unless nothing before it could have it.
-            is_only = element is elements[0]
-            return _hyperparameter(syntax.code(element.value), name) if is_only else ""
-        key = element.key if isinstance(element, cst.DictElement) else None
-        if not isinstance(key, cst.SimpleString):
-            return ""
-        if key.evaluated_value == name:
-            is_called = any(syntax.find(element.value, cst.Call))
-            return "" if is_called else syntax.code(element.value)
-    return ""
-
-
-def tells_all(given: Sequence[cst.Arg], hparams: str) -> bool:
-    """Whether a trial is given, as arguments, each hyperparameter that a context is told."""
-    values = {arg.keyword.value: syntax.code(arg.value) for arg in given if arg.keyword}
-    known = _literals(hparams).items()
-    is_same = (values.get(key[1:-1]) == syntax.code(value) for key, value in known)
-    return bool(known) and all(is_same)
+    return literals(hparams).get(syntax.code(name), call) if name is not None else call

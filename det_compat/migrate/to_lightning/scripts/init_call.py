@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from keyword import iskeyword
 
@@ -10,6 +11,7 @@ from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.scripts.one_place import uses_of
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.symbols import Symbols
 
 _KNOWN = {
@@ -23,6 +25,7 @@ _CONTEXT = "det_compat.core.DistributedContext"
 _MAKER = "from_torch_distributed"
 #: What told Determined's Trainer that torchrun has started it.
 _SIGN = "USE_TORCH_DISTRIBUTED"
+_ASKING = ("bool", "get", "getenv", "int", "is_available", "len")
 _DEVICES = 'devices=int(os.environ.get("LOCAL_WORLD_SIZE", "1"))'
 _NODES = 'num_nodes=int(os.environ.get("GROUP_WORLD_SIZE", "1"))'
 _LOCAL = ('"localhost"', "'localhost'", '"127.0.0.1"', "'127.0.0.1'", "None")
@@ -32,18 +35,13 @@ _LOCAL = ('"localhost"', "'localhost'", '"127.0.0.1"', "'127.0.0.1'", "None")
 class Init:
     """What ``pytorch.init()`` was given: expressions as text, ``""`` for none.
 
-    ``flags`` are the arguments that ``pl.Trainer`` needs for it.
+    ``devices`` are the arguments by which ``pl.Trainer`` is told on which it trains, if they say.
     """
 
     hparams: str = ""
     exp_conf: str = ""
     aggregation: str = ""
-    flags: tuple[str, ...] = ()
-
-    @property
-    def imports(self) -> list[str]:
-        """What the flags need."""
-        return ["import os"] if self.flags else []
+    devices: tuple[str, ...] = ()
 
 
 def given_to_init(call: cst.Call, symbols: Symbols) -> Init | None:
@@ -51,20 +49,20 @@ def given_to_init(call: cst.Call, symbols: Symbols) -> Init | None:
     given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
     if len(given) < len(call.args) or not given.keys() <= _KNOWN:
         return None
-    flags: list[str] = []
+    devices: list[str] = []
     distributed = given.pop("distributed", None)
     if distributed is not None and syntax.code(distributed) != "None":
         if not is_of_torchrun(distributed, symbols):
             return None
         chief = syntax.argument(ensure_type(distributed, cst.Call), 0, "chief_ip")
         is_local = chief is None or syntax.code(chief) in _LOCAL
-        flags = [_DEVICES] if is_local else [_DEVICES, _NODES]
+        devices = [_DEVICES] if is_local else [_DEVICES, _NODES]
     texts = {name: syntax.code(value) for name, value in given.items()}
     said = {name: text for name, text in texts.items() if text != "None"}
     aggregation = said.get("aggregation_frequency", "1")
     # A step after each batch is what there is without the word.
     frequency = "" if aggregation == "1" else aggregation
-    return Init(said.get("hparams", ""), said.get("exp_conf", ""), frequency, tuple(flags))
+    return Init(said.get("hparams", ""), said.get("exp_conf", ""), frequency, tuple(devices))
 
 
 def by_keyword(hparams: str) -> list[str]:
@@ -94,24 +92,69 @@ def told_of_torchrun(tree: cst.Module, symbols: Symbols) -> cst.Module:
     """A script that makes such a context where it gives it on, and needs no variable for it."""
     if not any(is_of_torchrun(call, symbols) for call in syntax.find(tree, cst.Call)):
         return tree
-    made = {
-        name: call
-        for line in syntax.find(tree, cst.SimpleStatementLine)
-        if (call := syntax.call_of(line)) and is_of_torchrun(call, symbols)
-        if (name := syntax.target_of(line))
-    }
+    values: dict[str, list[cst.BaseExpression]] = {}
+    for line in syntax.find(tree, cst.SimpleStatementLine):
+        value = getattr(syntax.simple(line), "value", None)
+        if value is not None and (name := syntax.target_of(line)):
+            values.setdefault(name, []).append(value)
+    made = {name: found[0] for name in values if (found := _makers(values[name], symbols))}
 
     def in_place(arg: cst.Arg) -> cst.Arg:
-        is_it = arg.keyword is not None and arg.keyword.value == "distributed"
-        found = [name for name in made if is_it and uses_of(arg.value, name, symbols)]
-        return arg.with_changes(value=made[found[0]]) if found else arg
+        if arg.keyword is None or arg.keyword.value != "distributed":
+            return arg
+        names = (name for name in made if uses_of(arg.value, name, symbols))
+        found = [*_makers([arg.value], symbols), *(made[name] for name in names)]
+        return arg.with_changes(value=found[0]) if found else arg
 
     changed = syntax.each(tree, cst.Arg, in_place)
-    # One use is where it is set.
-    gone = {name for name in made if len(uses_of(changed, name, symbols)) == 1}
+    # What is left of its uses is where it is set.
+    gone = {n for n in made if len(uses_of(changed, n, symbols)) == len(values[n])}
+    return syntax.transformed(changed if gone == {*made} else tree, _Without(gone))
 
-    def left(line: cst.SimpleStatementLine) -> cst.BaseStatement | cst.RemovalSentinel:
-        target = syntax.target_of(line) or ""
-        return cst.RemoveFromParent() if target in gone or _SIGN in target else line
 
-    return syntax.each(changed if gone == {*made} else tree, cst.SimpleStatementLine, left)
+def _makers(values: Iterable[cst.BaseExpression], symbols: Symbols) -> list[cst.Call]:
+    """The calls that make such a context, if each of some values is one, or None.
+
+    Without torchrun there is one process, and Lightning is told so in the same way.
+    """
+    parts = [part for value in values for part in _parts(value)]
+    calls = [ensure_type(part, cst.Call) for part in parts if is_of_torchrun(part, symbols)]
+    nothing = [part for part in parts if syntax.code(part) == "None"]
+    return calls if len(calls) + len(nothing) == len(parts) else []
+
+
+def _parts(value: cst.BaseExpression) -> list[cst.BaseExpression]:
+    if isinstance(value, cst.IfExp):
+        return [*_parts(value.body), *_parts(value.orelse)]
+    return [value]
+
+
+class _Without(cst.CSTTransformer):
+    """Leaves out some variables, and the questions that were for them alone."""
+
+    def __init__(self, names: set[str]) -> None:
+        super().__init__()
+        self._names = names
+        self._others: list[cst.CSTNode | None] = []
+
+    def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
+        target = syntax.target_of(updated) or ""
+        return cst.RemoveFromParent() if target in self._names or _SIGN in target else updated
+
+    def visit_If(self, node: cst.If) -> None:
+        self._others.append(node.orelse)
+
+    def leave_If(self, original: cst.If, updated: cst.If) -> cst.If | cst.RemovalSentinel:
+        if updated.orelse is not None and _is_idle(updated.orelse):
+            updated = updated.with_changes(orelse=None)
+        is_other = any(original is other for other in self._others)
+        return cst.RemoveFromParent() if _is_idle(updated) and not is_other else updated
+
+
+def _is_idle(branch: cst.If | cst.Else) -> bool:
+    """Whether nothing is left of a branch, and of those that follow it, but what has no effect."""
+    if isinstance(branch, cst.Else):
+        return not branch.body.body
+    names = (syntax.code(call.func) for call in syntax.find(branch.test, cst.Call))
+    is_plain = all(name.rpartition(".")[2] in _ASKING for name in names)
+    return is_plain and not branch.body.body and branch.orelse is None

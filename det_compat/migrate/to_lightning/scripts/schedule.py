@@ -83,6 +83,7 @@ class Schedule:
         checkpoint: that of checkpoints.
         policy: which validations a checkpoint follows, as it is written; ``""`` if it is not said.
         may_test: whether the training may be a test, of which nothing is written.
+        counts_batches: whether each batch makes one step, so that Lightning's steps are batches.
     """
 
     length: Length
@@ -90,6 +91,7 @@ class Schedule:
     checkpoint: Length
     policy: str
     may_test: bool
+    counts_batches: bool
 
     @property
     def saves(self) -> bool:
@@ -171,7 +173,8 @@ class Schedule:
         return is_real if found == "True" else f"{is_real} and ({found})"
 
     def _within(self, trainer: str, every: Length) -> str:
-        return f"({trainer}.fit_loop.total_batch_idx + 1) % {every.bracketed}"
+        total = f"({trainer}.fit_loop.total_batch_idx + 1)"
+        return f"{f'{trainer}.global_step' if self.counts_batches else total} % {every.bracketed}"
 
 
 def _chosen(test: str, one: str, other: str) -> str:

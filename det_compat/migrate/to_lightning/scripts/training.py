@@ -6,28 +6,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import libcst as cst
 from libcst.helpers import ensure_type
 
-from det_compat.migrate.configs import BATCHES
 from det_compat.migrate.to_lightning.optimization.gradients import asks_gradients
 from det_compat.migrate.to_lightning.plan import (
     UNUSED,
     LightningFile,
     LightningTransformer,
-    TrialPlan,
 )
 from det_compat.migrate.to_lightning.scripts.asked_contexts import (
     asking_trained,
-    needed,
-    tells_all,
     told,
 )
 from det_compat.migrate.to_lightning.scripts.chosen import chosen
+from det_compat.migrate.to_lightning.scripts.devices import ONE, devices, only, others
+from det_compat.migrate.to_lightning.scripts.given import arguments
 from det_compat.migrate.to_lightning.scripts.init_call import (
     Init,
-    by_keyword,
     given_to_init,
     told_of_torchrun,
 )
@@ -73,7 +71,7 @@ from det_compat.migrate.to_lightning.scripts.schedule import (
 from det_compat.migrate.to_lightning.scripts.step_counts import in_steps
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
-from det_compat.migrate.tree.marks import above, comments_of, marked
+from det_compat.migrate.tree.marks import above, comments_of, devices_said, marked
 
 _CHECKPOINT = "from pytorch_lightning.callbacks import ModelCheckpoint"
 _STEPS = "max_steps counts the steps of each optimizer, of which there are several"
@@ -98,6 +96,7 @@ class _Scripts(LightningTransformer):
     def __init__(self, file: LightningFile) -> None:
         super().__init__(file)
         self._inits: list[Init | None] = []
+        self._every: list[Init | None] = []
         self._calls: list[cst.Call] = []
         self._said: list[str] = []
         self._values: dict[str, list[cst.BaseExpression]] = {}
@@ -106,6 +105,8 @@ class _Scripts(LightningTransformer):
     def visit_Module(self, node: cst.Module) -> None:
         self._values = values_in(node, self.file.asked)
         self._lengths = Lengths(node, self.symbols, self.file.asked)
+        calls = (each for each in syntax.find(node, cst.Call) if as_init(each, self.symbols))
+        self._every = [given_to_init(call, self.symbols) for call in calls]
 
     def leave_FunctionDef(
         self, original: cst.FunctionDef, updated: cst.FunctionDef
@@ -115,7 +116,11 @@ class _Scripts(LightningTransformer):
     def visit_With(self, node: cst.With) -> None:
         call = node.items[0].item if len(node.items) == 1 else None
         init = as_init(call, self.symbols)
-        self._inits.append(None if init is None else given_to_init(init, self.symbols))
+        found = None if init is None else given_to_init(init, self.symbols)
+        number, _ = devices_said(node.leading_lines)
+        if found is not None and number:
+            found = replace(found, devices=(f"devices={number}",))
+        self._inits.append(found)
 
     def leave_With(self, original: cst.With, updated: cst.With) -> Lines:
         init = self._inits.pop()
@@ -133,7 +138,8 @@ class _Scripts(LightningTransformer):
             return original if has_trainer(original, self.symbols) else updated
         # What is left of the context are the trials that are made with it, which need none now.
         first, *rest = body
-        return cst.FlattenSentinel([above(first, updated.leading_lines), *rest])
+        _, comments = devices_said(updated.leading_lines)
+        return cst.FlattenSentinel([above(first, comments), *rest])
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
         self._calls.pop()
@@ -152,45 +158,15 @@ class _Scripts(LightningTransformer):
             return told(updated, init.hparams, self.symbols)
         if init is None or len(plans) < len(names) or len(given) == len(updated.args):
             return updated
-        first, *others = (self._arguments(plan, init, given) for plan in plans)
-        if any(other != first for other in others):
+        every = [arguments(plan, init, given) for plan in plans]
+        for plan in (plan for plan, (_, is_open) in zip(plans, every, strict=True) if is_open):
+            self.mark(_OPEN.format(plan.own.name))
+        first = every[0][0]
+        if any(other != first for other, _ in every):
             return updated
         return updated.with_changes(
             args=ensure_type(syntax.expression(f"f({first})"), cst.Call).args
         )
-
-    def _arguments(self, plan: TrialPlan, init: Init, given: Sequence[cst.Arg]) -> str:
-        """What a trial is given in place of its context."""
-        sections, found = plan.arguments.sections, plan.accumulation
-        # A trial that is given more than the context is given its hyperparameters, too.
-        more = [] if given else by_keyword(init.hparams)
-        more += self._lacking(plan, init, given)
-        if init.exp_conf and "experiment_config" in sections:
-            more.append(f"experiment_config={init.exp_conf}")
-        if init.exp_conf and "data_config" in sections:
-            more.append(f'data_config={init.exp_conf}["data"]')
-        if found is not None and str(found.batches) != (init.aggregation or "1"):
-            more.append(f"{BATCHES}={init.aggregation or 1}")
-        return ", ".join([*(syntax.code(arg) for arg in syntax.without_commas(given)), *more])
-
-    def _lacking(self, plan: TrialPlan, init: Init, given: Sequence[cst.Arg]) -> list[str]:
-        """The hyperparameters that a trial, which is given some of them, got by its context."""
-        by_name = {arg.keyword.value for arg in given if arg.keyword is not None}
-        by_place = [arg for arg in given if arg.keyword is None and not arg.star]
-        taken = by_name | {*plan.own.methods.get("__init__", [])[2 : 2 + len(by_place)]}
-        if tells_all(given, init.hparams):
-            return []
-        if plan.arguments.is_open and init.hparams and given:
-            if "hparams" in (plan.parameters("__init__") or ()):
-                return []
-            if syntax.code(given[-1].value) == init.hparams:
-                return [f"**{init.hparams}"]
-        values = needed(plan.arguments, init.hparams, taken) if given else {}
-        # What has a default would have that of the config.
-        untold = plan.arguments.asks or any(not values.get(n, "0") for n in plan.arguments.defaults)
-        if given and init.hparams and (plan.arguments.is_open or untold):
-            self.mark(_OPEN.format(plan.own.name))
-        return [f"{name}={value}" for name, value in values.items() if value]
 
     def visit_Call(self, node: cst.Call) -> None:
         self._calls.append(node)
@@ -263,23 +239,23 @@ class _Scripts(LightningTransformer):
     def _marked(self, line: cst.BaseStatement) -> cst.BaseStatement:
         """The statement that makes a Trainer, with a comment where what it says means another."""
         text = syntax.code(line)
-        are_steps = self._of_batch is None and "steps=" in text.replace("log_every_n_steps=", "")
-        are_open = self._of_batch != 1 and "(**" in text
+        are_steps = self.file.steps is None and "steps=" in text.replace("log_every_n_steps=", "")
+        are_open = self.file.steps != 1 and ", **" in text
         more = [_STEPS] if are_steps or are_open else []
         for message in (*dict.fromkeys(self._said), *more):
             line = marked(line, message)
-        return line
+        return above(line, others(self._init, self.file.devices))
 
     @property
-    def _of_batch(self) -> int | None:
-        """How many steps a batch makes, each of which Lightning counts; None if trials differ."""
-        counts = {plan.steps for plan in self.file.trials.values() if not plan.is_mixin}
-        return counts.pop() if len(counts) == 1 else None
+    def _init(self) -> Init:
+        """What the context of a Trainer was told."""
+        found = (each for each in reversed(self._inits) if each is not None)
+        return next(found, only(self._every))
 
     def _texts(self, created: cst.Call, call: cst.Call) -> tuple[str, str] | None:
         """The Trainer and its call of ``fit()``; None if something of it is not known."""
         trial, given = syntax.argument(created, 0, "trial"), self._given(call)
-        init = next((found for found in reversed(self._inits) if found is not None), Init())
+        init = self._init
         aggregation = init.aggregation
         plans = [plan for plan in self.file.trials.values() if not plan.is_mixin]
         can = all(plan.accumulation is not None for plan in plans)
@@ -292,17 +268,19 @@ class _Scripts(LightningTransformer):
         if is_late and before_the_first(given):
             return None
         flags += at_end(flags[0], given)
-        flags += init.flags
-        if init.flags and any(plan.is_partial for plan in plans):
+        told = devices(init, self.file.devices)
+        if told != [ONE] and any(plan.is_partial for plan in plans):
             flags.append(f'strategy="{UNUSED}"')
-        self.file.imports.new.update(("import pytorch_lightning as pl", *init.imports))
+        self.file.imports.new.add("import pytorch_lightning as pl")
+        if "os.environ" in told[0]:
+            self.file.imports.new.add("import os")
         latest = given.get("latest_checkpoint")
         path = (
             ""
             if latest is None or is_text(latest, "None")
             else f", ckpt_path={syntax.code(latest)}"
         )
-        return f"pl.Trainer({', '.join(flags)})", f"fit({syntax.code(trial)}{path})"
+        return f"pl.Trainer({', '.join([*told, *flags])})", f"fit({syntax.code(trial)}{path})"
 
     def _given(self, call: cst.Call) -> dict[str, cst.BaseExpression] | None:
         """The arguments of ``fit()`` by name, with the period that Determined took for none."""
@@ -327,7 +305,7 @@ class _Scripts(LightningTransformer):
         schedule = self._schedule(given)
         every = schedule.checkpoint
         steps = every.flag("max_steps")
-        if every.choice is not None and (aggregation or self._of_batch != 1):
+        if every.choice is not None and (aggregation or self.file.steps != 1):
             return None
         steps = self._steps(steps, aggregation) if every.unit == "max_steps" else steps
         callbacks = schedule.callbacks(steps)
@@ -365,6 +343,7 @@ class _Scripts(LightningTransformer):
             self._lengths.length(given.get("checkpoint_period")),
             "" if (policy := given.get("checkpoint_policy")) is None else syntax.code(policy),
             may_test=not is_text(given.get("test_mode"), "False", None),
+            counts_batches=self.file.steps == 1 and not self._init.aggregation,
         )
 
     def _at_the_end(self, name: str, fit: str, call: cst.Call) -> list[cst.BaseStatement]:
@@ -395,6 +374,6 @@ class _Scripts(LightningTransformer):
 
     def _steps(self, batches: str, aggregation: str) -> str:
         """The number of steps in so many batches."""
-        steps, is_whole = in_steps(batches, aggregation, self._of_batch or 1)
+        steps, is_whole = in_steps(batches, aggregation, self.file.steps or 1)
         self._said += [] if is_whole else [_COUNTS.format(aggregation)]
         return steps

@@ -30,9 +30,9 @@ from det_compat.migrate.tree import syntax
 def test_the_number_of_a_batch(before: str, after: str) -> None:
     head = "def train_batch(me, batch, epoch, i):\n    "
     method = ensure_type(syntax.statement(f"{head}{before}\n"), cst.FunctionDef)
-    made = with_batch_number(method, "i", is_automatic=False)
+    made = with_batch_number(method, "i", is_counted=False)
     assert syntax.code(made) == f"{head}{after}\n"
     # Where Lightning makes one step with each batch, it counts these.
-    made = with_batch_number(method, "i", is_automatic=True)
+    made = with_batch_number(method, "i", is_counted=True)
     total = "trainer.fit_loop.total_batch_idx"
     assert syntax.code(made) == f"{head}{after.replace(total, 'global_step')}\n"

@@ -12,6 +12,16 @@ from tests.migrate.rewriting import rewritten, trial
 MAKER = "core.DistributedContext.from_torch_distributed"
 DEVICES = 'devices=int(os.environ.get("LOCAL_WORLD_SIZE", "1"))'
 NODES = 'num_nodes=int(os.environ.get("GROUP_WORLD_SIZE", "1"))'
+BRANCHES = f"""\
+ranks_of: object = None
+    if "RANK" in os.environ:
+        print("several")
+        ranks_of = {MAKER}()"""
+CHOICE = f"""\
+if int(os.getenv("WORLD_SIZE")) > 1:
+        ranks_of = {MAKER}()
+    else:
+        ranks_of = None"""
 SCRIPT = """\
 import os
 import torch.distributed as dist
@@ -42,6 +52,10 @@ def source(**given: str) -> str:
         ("pass", f"{MAKER}()", [DEVICES]),
         ("pass", f"{MAKER}(chief_ip=host)", [DEVICES, NODES]),
         (f"ranks_of = {MAKER}()", "ranks_of", [DEVICES]),
+        (f"ranks_of = {MAKER}() if host else None", "ranks_of", [DEVICES]),
+        ("pass", f"{MAKER}(host) if host else None", [DEVICES, NODES]),
+        (BRANCHES, "ranks_of", [DEVICES]),
+        (CHOICE, "ranks_of", [DEVICES]),
         ("pass", "None", []),
     ],
 )
@@ -52,7 +66,8 @@ def test_processes_of_torchrun(before: str, given: str, flags: list[str], tmp_pa
     assert all(flag in made for flag in flags)
     assert made.count("os.environ.get(") == len(flags)
     assert ("USE_TORCH_DISTRIBUTED" in made) is (not flags)
-    assert "ranks_of" not in made
+    assert "ranks_of" not in made and 'WORLD_SIZE")) > 1' not in made
+    assert "else:" not in made and made.count('print("several")') == before.count("several")
     notes = [*device_notes(migrate([str(tmp_path)], "lightning"))]
     assert len(notes) == bool(flags)
 
@@ -62,7 +77,8 @@ def test_processes_of_torchrun(before: str, given: str, flags: list[str], tmp_pa
     [
         ("pass", "core.DistributedContext.from_horovod(host)", "pass"),
         (f"ranks_of = {MAKER}()", "ranks_of", "print(ranks_of.get_rank())"),
-        (f"ranks_of = {MAKER}() if host else None", "ranks_of", "pass"),
+        (f"ranks_of = {MAKER}() if host else other()", "ranks_of", "pass"),
+        (f"ranks_of = {MAKER}() if host else None", "ranks_of", "print(ranks_of is None)"),
     ],
 )
 def test_other_processes_are_marked(before: str, given: str, after: str, tmp_path: Path) -> None:

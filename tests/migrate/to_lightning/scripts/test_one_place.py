@@ -207,7 +207,7 @@ def test_a_function_is_given_the_class_that_it_makes(tmp_path):
     source = trial(("self.context.get_per_slot_batch_size()", "4"))
     script = _STAGES.format("stage(Trial, epochs=1)", "Second")
     made = rewritten(tmp_path, f"{HEAD}{source}\n\n{script}")
-    assert "pl.Trainer(max_epochs=epochs" in made
+    assert "pl.Trainer(devices=1, max_epochs=epochs" in made
     assert "fit(cls())" in made.replace("t = cls()\n", "").replace("fit(t)", "fit(cls())")
     assert "MIGRATE" not in made
 

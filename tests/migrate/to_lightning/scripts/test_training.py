@@ -36,7 +36,7 @@ def script(folder: Path, before: str) -> str:
             def main(hparams):
                 # here it begins
                 model = Trial(**hparams)
-                trainer = pl.Trainer(max_epochs=2, check_val_every_n_epoch=2)
+                trainer = pl.Trainer(devices=1, max_epochs=2, check_val_every_n_epoch=2)
                 # two epochs
                 trainer.fit(model)
             """,
@@ -59,6 +59,7 @@ def script(folder: Path, before: str) -> str:
             """
             def main(latest):
                 trainer = pl.Trainer(
+                    devices=1,
                     max_steps=100,
                     val_check_interval=10,
                     check_val_every_n_epoch=None,
@@ -84,6 +85,7 @@ def script(folder: Path, before: str) -> str:
             """
             def main(hparams):
                 trainer = pl.Trainer(
+                    devices=1,
                     max_steps=25,
                     val_check_interval=10,
                     check_val_every_n_epoch=None,
@@ -106,7 +108,7 @@ def script(folder: Path, before: str) -> str:
             """
             def main(length, n):
                 # MIGRATE: Lightning
-                trainer = pl.Trainer(max_steps=length // n, check_val_every_n_epoch=3)
+                trainer = pl.Trainer(devices=1, max_steps=length // n, check_val_every_n_epoch=3)
                 trainer.fit(Trial(accumulate_grad_batches=n))
                 if not trainer.is_last_batch or trainer.current_epoch % 3:
                     # the last batch is validated and saved, too
@@ -135,7 +137,7 @@ def script(folder: Path, before: str) -> str:
                     length = 1
                 else:
                     length = 9
-                trainer = pl.Trainer(max_epochs=length, check_val_every_n_epoch=1)
+                trainer = pl.Trainer(devices=1, max_epochs=length, check_val_every_n_epoch=1)
                 trainer.fit(Trial(accumulate_grad_batches=n))
             """,
             id="a variable that is a number of epochs",
@@ -143,16 +145,19 @@ def script(folder: Path, before: str) -> str:
         pytest.param(
             """
             def main():
-                batches = pytorch.Batch(100)  # a short one
+                number_of_batches = pytorch.Batch(100)  # a short one
                 with pytorch.init() as context:
                     trainer = pytorch.Trainer(Trial(context), context)
-                    trainer.fit(max_length=batches)
+                    trainer.fit(max_length=number_of_batches)
             """,
             """
             def main():
-                batches = 100  # a short one
+                number_of_batches = 100  # a short one
                 trainer = pl.Trainer(
-                    max_steps=batches, val_check_interval=batches, check_val_every_n_epoch=None
+                    devices=1,
+                    max_steps=number_of_batches,
+                    val_check_interval=number_of_batches,
+                    check_val_every_n_epoch=None,
                 )
                 trainer.fit(Trial())
             """,
@@ -171,7 +176,7 @@ def script(folder: Path, before: str) -> str:
             def main(args):
                 length = {"max_epochs": args.epochs}
                 print(length)
-                trainer = pl.Trainer(**length, check_val_every_n_epoch=1)
+                trainer = pl.Trainer(devices=1, **length, check_val_every_n_epoch=1)
                 trainer.fit(Trial())
                 if not trainer.is_last_batch:
                     # the last batch is validated, too
@@ -192,7 +197,7 @@ def script(folder: Path, before: str) -> str:
             """
             def main(hparams):
                 trial = Trial(**hparams)
-                trainer = pl.Trainer(max_epochs=1, check_val_every_n_epoch=1)
+                trainer = pl.Trainer(devices=1, max_epochs=1, check_val_every_n_epoch=1)
                 trainer.fit(trial)
                 if trial.global_rank == 0:
                     save(trial, trial.hparams.lr)
@@ -211,7 +216,7 @@ def script(folder: Path, before: str) -> str:
             """
             def main():
                 trial = Trial(lr=0.1)
-                trainer = pl.Trainer(max_epochs=1, check_val_every_n_epoch=1)
+                trainer = pl.Trainer(devices=1, max_epochs=1, check_val_every_n_epoch=1)
                 print([trial.model])
                 trainer.fit(trial)
             """,
@@ -227,6 +232,7 @@ def script(folder: Path, before: str) -> str:
             """
             def main(length):
                 trainer = pl.Trainer(
+                    devices=1,
                     **length,
                     val_check_interval=length.get("max_steps"),
                     check_val_every_n_epoch=length.get("max_epochs"),
@@ -243,7 +249,7 @@ def script(folder: Path, before: str) -> str:
             """,
             """
             def main():
-                pl.Trainer(max_epochs=1, check_val_every_n_epoch=1).fit(Trial())
+                pl.Trainer(devices=1, max_epochs=1, check_val_every_n_epoch=1).fit(Trial())
             """,
             id="in one statement",
         ),
@@ -261,6 +267,7 @@ def script(folder: Path, before: str) -> str:
             """
             def main():
                 trainer = pl.Trainer(
+                    devices=1,
                     max_steps=4,
                     val_check_interval=4,
                     check_val_every_n_epoch=None,
@@ -285,7 +292,11 @@ def test_reports_by_epochs_are_those_of_lightning(tmp_path: Path) -> None:
             pytorch.Trainer(Trial(context), context).fit({given})
     """
     made = script(tmp_path, before)
-    assert "pl.Trainer(max_epochs=2" in made and "log_every" not in made and "MIGRATE" not in made
+    assert (
+        "pl.Trainer(devices=1, max_epochs=2" in made
+        and "log_every" not in made
+        and "MIGRATE" not in made
+    )
 
 
 @pytest.mark.parametrize(
@@ -344,7 +355,7 @@ def test_what_lightning_has_no_flag_for_is_left_to_the_reader(given: str, tmp_pa
         ("pytorch.Epoch(n)", ""),
         (
             "pytorch.Batch(5), validation_period=pytorch.Batch(n or 3)",
-            "(trainer.fit_loop.total_batch_idx + 1) % (n or 3)",
+            "trainer.global_step % (n or 3)",
         ),
         ("pytorch.Epoch(3), validation_period=pytorch.Epoch(2)", "trainer.current_epoch % 2"),
         ("pytorch.Batch(n), validation_period=pytorch.Epoch(1)", "not trainer.is_last_batch"),
@@ -363,7 +374,8 @@ def test_the_last_batch_is_validated(given: str, asked: str, tmp_path: Path) -> 
     assert f"    if {asked}:\n" in made or not asked
 
 
-WITHIN = "(trainer.fit_loop.total_batch_idx + 1) % 3"
+TOTAL = "(trainer.fit_loop.total_batch_idx + 1)"
+WITHIN = "trainer.global_step % 3"
 SAVED = 'trainer.save_checkpoint(f"{trainer.log_dir}/checkpoints/last.ckpt")'
 
 
@@ -643,7 +655,10 @@ def test_a_length_that_fit_is_not_given_is_that_of_the_config(given, lengths, fl
             trainer.fit({given})
     """
     made = script(tmp_path, before)
-    assert (f"trainer = pl.Trainer({flags})\n" in made) is bool(flags)
+    assert (
+        f"pl.Trainer(devices=1, {flags})"
+        in " ".join(made.split()).replace("( ", "(").replace(" )", ")")
+    ) is bool(flags)
     assert ("# MIGRATE: pytorch.Trainer has no counterpart" in made) is (not flags)
 
 
@@ -704,7 +719,10 @@ def test_a_validation_by_itself_has_gradients_where_it_asks_for_them(tmp_path):
             trainer.fit(max_length=pytorch.Epoch(1))
     """
     made = rewritten(tmp_path, f"{HEAD}{source}\n\n{textwrap.dedent(before)}")
-    assert "pl.Trainer(max_epochs=1, check_val_every_n_epoch=1, inference_mode=False)\n" in made
+    assert (
+        "pl.Trainer(devices=1, max_epochs=1, check_val_every_n_epoch=1, inference_mode=False)\n"
+        in made
+    )
 
 
 def test_a_length_that_the_run_chooses(tmp_path):
@@ -720,8 +738,9 @@ def test_a_length_that_the_run_chooses(tmp_path):
     assert script(tmp_path, before).startswith(
         "def main(epochs):\n"
         "    trainer = pl.Trainer(\n"
-        '        **({"max_epochs": epochs} if epochs else {"max_steps": 100}),'
-        " check_val_every_n_epoch=1\n"
+        "        devices=1,\n"
+        '        **({"max_epochs": epochs} if epochs else {"max_steps": 100}),\n'
+        "        check_val_every_n_epoch=1,\n"
         "    )\n"
         "    trainer.fit(Trial())\n"
     )
@@ -749,7 +768,7 @@ CHOOSING = """
         (
             "validation_period=pytorch.Batch(n) if n else pytorch.Epoch(1)",
             ["val_check_interval=n if n else None", "check_val_every_n_epoch=None if n else 1"],
-            "(trainer.fit_loop.total_batch_idx + 1) % n if n else False",
+            "trainer.global_step % n if n else False",
         ),
         (
             "validation_period=pytorch.Epoch(1) if n else pytorch.Epoch(3)",
@@ -799,7 +818,9 @@ def test_a_length_that_is_known_below_the_trainer(tmp_path: Path) -> None:
             trainer.fit(max_length=epochs, validation_period=pytorch.Epoch(1))
     """
     made = script(tmp_path, before)
-    assert made.index("epochs = args.epochs") < made.index("trainer = pl.Trainer(max_epochs=epochs")
+    assert made.index("epochs = args.epochs") < made.index(
+        "trainer = pl.Trainer(devices=1, max_epochs=epochs"
+    )
     assert "MIGRATE" not in made
 
 
@@ -971,3 +992,18 @@ def test_what_asks_a_context_that_stays_is_left_and_marked(tmp_path: Path) -> No
     assert "global_rank" not in made
     assert "MIGRATE: the context's distributed.rank" in made
     assert rewritten(tmp_path, made) == made
+
+
+@pytest.mark.parametrize(
+    ("given", "number"),
+    [("", "trainer.global_step"), (", aggregation_frequency=2", TOTAL)],
+)
+def test_what_the_last_batch_is_asked_for_is_the_public_count(given, number, tmp_path):
+    """Where Lightning counts steps of several batches, they have to be counted otherwise."""
+    before = f"""
+    def main(n):
+        with pytorch.init(hparams={{}}{given}) as context:
+            trainer = pytorch.Trainer(Trial(context), context)
+            trainer.fit(max_length=pytorch.Batch(6), validation_period=pytorch.Batch(4))
+    """
+    assert f"    if {number} % 4:\n" in script(tmp_path, before)
