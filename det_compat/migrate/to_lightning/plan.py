@@ -64,6 +64,7 @@ class TrialPlan:
         arrays: whether its batches have NumPy's arrays.
         needs_loader: whether a validation needs what making the training loader has left.
         keeps_modes: whether a validation uses a model that stays in the mode that it is in.
+        leaves_unused: whether it keeps parameters that a batch may leave without gradients.
         accumulation: how it steps once in several batches; None if it does not.
         steps: how many steps of optimizers a batch makes; None if that is not known.
     """
@@ -80,6 +81,7 @@ class TrialPlan:
     arrays: bool
     needs_loader: bool
     keeps_modes: bool
+    leaves_unused: bool
     accumulation: Accumulation | None
     steps: int | None
 
@@ -132,6 +134,8 @@ class TrialPlan:
     @property
     def is_partial(self) -> bool:
         """Whether backward passes may go through some of its parameters, and not through others."""
+        if any(plan.leaves_unused for plan in self.ancestors):
+            return True
         passes = sum(plan.own.backwards for plan in self.ancestors)
         are_several = len(self.all_models) > 1 or len(self.all_optimizers) > 1
         return not self.is_automatic and passes > 1 and are_several

@@ -10,7 +10,7 @@ from det_compat.migrate.to_lightning.class_facts import ClassFacts
 from det_compat.migrate.to_lightning.plan import UNUSED, LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.line_length import INDENT, LINE
-from det_compat.migrate.tree.marks import marked
+from det_compat.migrate.tree.marks import above, marked
 from det_compat.migrate.tree.parameters import DATA, Arguments
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import reachable
@@ -66,7 +66,9 @@ def with_arguments(
 
 _WORLD_SIZE = cst.Name("world_size")
 #: Determined had given each model processes of its own that share its gradients.
-_PARTIAL = f'# several devices need pl.Trainer(strategy="{UNUSED}")\n'
+_PARTIAL = [
+    cst.EmptyLine(comment=cst.Comment(f'# several devices need pl.Trainer(strategy="{UNUSED}")'))
+]
 
 
 def _without_rest(init: cst.FunctionDef, *, is_whole: bool) -> cst.FunctionDef:
@@ -172,11 +174,12 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> list[c
         text = f"pl.LightningModule.__init__({own})\n{own}.save_hyperparameters(hparams)\n"
     if DATA in plan.arguments.defaults:
         text = f"{DATA} = {DATA} or {{}}\n{text}"
-    if plan.is_partial:
-        text += _PARTIAL
     if not plan.is_automatic:
         text += f"{own}.automatic_optimization = False\n"
-    return syntax.below_docstring(lines, syntax.statements(text))
+    made = syntax.statements(text)
+    at = 0 if plan.is_automatic else -1
+    made[at] = above(made[at], _PARTIAL if plan.is_partial else [])
+    return syntax.below_docstring(lines, made)
 
 
 def _left_out(plan: TrialPlan, file: LightningFile) -> str:
