@@ -173,12 +173,25 @@ class TrialPlan:
     def renames_all(self) -> bool:
         """Whether these are all that a validation has."""
         every = self.own.every_validated
-        return every is not None and every <= self.renamed.keys()
+        return every is not None and bool(every) and every <= self.renamed.keys()
+
+    @property
+    def renames_unknown(self) -> bool:
+        """Whether a validation has the names of training, which are not all known."""
+        is_open = self.is_open and not self.all_reducers
+        known = self.own.validated | self.own.logged
+        is_clear = not any(name.startswith("val") for name in known)
+        is_clear &= "evaluation_reducer" not in self.all_methods
+        return is_open and is_clear and self.is_whole and self.own.are_shared
 
     @property
     def is_open(self) -> bool:
         """Whether it is not known which metrics training, and a validation, log."""
-        return self.own.every_validated is None and self.own.every_logged is None
+        logged, validated = self.own.every_logged, self.own.every_validated
+        if logged is not None and validated is not None:
+            same = {name for name in logged & validated if not name.endswith("*")}
+            return bool(same - self.renamed.keys())
+        return validated is None and logged is None
 
     @property
     def idle_hooks(self) -> list[str]:

@@ -154,8 +154,10 @@ def validation_step(
         options = f', reduce_fx="{fx}"{options}'
     by = "" if plan.evaluates_whole else fx or "mean"
     own, renamed, are_all = syntax.self_name(method), plan.renamed, plan.renames_all
-    method, done = renamed_where_made(method, renamed)
     said = said_of(renamed, is_open=plan.is_open)
+    if plan.renames_unknown:
+        renamed, are_all, said = {}, True, "# val_ tells these from what training logs"
+    method, done = renamed_where_made(method, renamed)
     logged = Logged(own, options, None, renamed, are_all, done, said, reduction=by, shapes=shapes)
     method = logged.in_method(method)
     index = _parameter(method, "batch")
