@@ -164,7 +164,8 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> list[c
         names = [p.name.value for p in (*init.params.params, *init.params.kwonly_params)]
         is_dict = plan.arguments.is_open and "hparams" in names
         saved = "hparams" if is_dict else _left_out(plan, file)
-        text = f"super().__init__()\n{own}.save_hyperparameters({saved})\n"
+        said = _LEFT_OUT if "ignore" in saved else ""
+        text = f"super().__init__()\n{said}{own}.save_hyperparameters({saved})\n"
         beside = [BATCHES] if plan.accumulation is not None else []
         beside += [name for name in names if name == _WORLD_SIZE.value]
         for name in beside if is_dict else ():
@@ -187,6 +188,9 @@ def _left_out(plan: TrialPlan, file: LightningFile) -> str:
     asks = any(p.arguments.asks for p in file.trials.values() if plan in p.ancestors)
     # LightningCLI adds these, by which load_from_checkpoint finds a class that it was not told.
     return 'ignore=["_class_path", "_instantiator"]' if asks else ""
+
+
+_LEFT_OUT = "# LightningCLI adds these two, which are no hyperparameters\n"
 
 
 def _all(params: cst.Parameters) -> str:
