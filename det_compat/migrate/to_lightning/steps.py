@@ -11,9 +11,9 @@ import libcst as cst
 from det_compat.migrate.to_lightning.automatic.by_hand import without_stepping
 from det_compat.migrate.to_lightning.automatic.deciding import (
     backward_and_step,
-    loss_of,
     without_zeroing,
 )
+from det_compat.migrate.to_lightning.automatic.loss import is_entry, loss_of
 from det_compat.migrate.to_lightning.data.batch_numbers import with_batch_number
 from det_compat.migrate.to_lightning.metrics.logged import EACH_BATCH, Logged
 from det_compat.migrate.to_lightning.metrics.names import (
@@ -82,7 +82,8 @@ def _automatic(
     after = body[end:]
     made_before: list[cst.BaseStatement] = []
     loss = syntax.code(given)
-    if not isinstance(given, cst.Name):
+    is_taken = "loss" in syntax.names_in(method.body)
+    if not isinstance(given, cst.Name) and not (is_taken and is_entry(given, method, end)):
         after = [_with_loss(line, loss) for line in after]
         made_before = syntax.statements(f"loss = {syntax.whole(loss)}\n")
         loss = "loss"
