@@ -13,7 +13,7 @@ from det_compat.migrate.to_lightning.automatic.deciding import (
     backward_and_step,
     without_zeroing,
 )
-from det_compat.migrate.to_lightning.automatic.loss import is_entry, loss_of
+from det_compat.migrate.to_lightning.automatic.loss import copied, is_entry, loss_of, with_copies
 from det_compat.migrate.to_lightning.data.batch_numbers import with_batch_number
 from det_compat.migrate.to_lightning.metrics.logged import EACH_BATCH, Logged
 from det_compat.migrate.to_lightning.metrics.names import (
@@ -79,7 +79,8 @@ def _automatic(
     body = [*syntax.body_of(method)]
     given = loss_of(method, index, found.backward)
     comments = [c for n in (index, end - 1) for c in _lasting(comments_of(body[n]))]
-    after = body[end:]
+    copies = copied(method, index, end, syntax.code(given))
+    after = with_copies(body[end:], copies)
     made_before: list[cst.BaseStatement] = []
     loss = syntax.code(given)
     is_taken = "loss" in syntax.names_in(method.body)

@@ -7,7 +7,7 @@ import libcst as cst
 from libcst import matchers as m
 
 from det_compat.analysis.expressions import words
-from det_compat.migrate.to_lightning.automatic.loss import is_entry, loss_of
+from det_compat.migrate.to_lightning.automatic.loss import copied, is_entry, loss_of
 from det_compat.migrate.to_lightning.automatic.stepped import called, changed_by_step
 from det_compat.migrate.to_lightning.class_facts import ClassFacts
 from det_compat.migrate.to_lightning.data.loader_order import Project
@@ -279,6 +279,7 @@ class _Afterwards:
     ) -> None:
         body = syntax.body_of(own["train_batch"])
         self._after, self._loss, self._project = body[found.end :], loss, project
+        self._copied = copied(own["train_batch"], found.index, found.end, loss, own)
         others = [each for name, each in own.items() if name != "train_batch"]
         lines = [(line, False) for line in [*body[: found.index], *others]]
         lines += [(line, True) for line in self._after]
@@ -319,6 +320,8 @@ class _Afterwards:
     def _is_fresh(self, target: cst.BaseExpression) -> bool:
         """Whether what changes is a number or a container, or no tensor of the loss."""
         whole = syntax.code(target.value if isinstance(target, cst.Subscript) else target)
+        if isinstance(target, cst.Subscript) and whole in self._copied:
+            return True
         values = [(value, is_late) for to, value, is_late in self._values if to == whole]
         return bool(values) and all(_is_new(value, is_late) for value, is_late in values)
 
