@@ -15,6 +15,7 @@ from det_compat.migrate.from_adapter.modules import (
 )
 from det_compat.migrate.to_lightning.metrics.logged import EACH_BATCH
 from det_compat.migrate.to_lightning.metrics.names import NUMBERS_OF, numbers_of
+from det_compat.migrate.to_lightning.metrics.unknown import are_unknown
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.metric_shapes import Shapes
 from det_compat.migrate.tree.transformers import CannotRewriteError
@@ -90,7 +91,7 @@ def _logging(module: Module, step: cst.FunctionDef, taken: Collection[str]) -> c
     options = EACH_BATCH if is_validation else ""
     shapes = Shapes(module.own)
     if is_dict(step):
-        odd = {*shapes.odd_kinds(step), *({"unknown"} if shapes.are_unknown(step) else ())}
+        odd = {*shapes.odd_kinds(step), *({"unknown"} if are_unknown(step, shapes) else ())}
         keys = metrics_of(step, module.own)
         same = sorted(keys & {*taken}) if is_validation else []
         if is_validation and "" in keys:

@@ -152,7 +152,10 @@ def _kind_of(
     if isinstance(value, cst.Call):
         owner, _, name = syntax.code(value.func).rpartition(".")
         if owner == syntax.self_name(method) and name in own and own[name] is not method:
-            return _kind(own[name])
+            others = {each: found for each, found in own.items() if each != name}
+            values = [found.value for found in syntax.returns(own[name])]
+            kinds = {_kind_of(v, own[name], others) if v is not None else "" for v in values}
+            return "dict" if kinds == {"dict"} else _kind(own[name])
         if name == "dict" and not owner:
             return "dict"
     return "tensor" if _is_tensor(value) else "unknown"

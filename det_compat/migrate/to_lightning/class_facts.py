@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from det_compat.analysis.expressions import words
-from det_compat.migrate.to_lightning.metrics.names import every_name, known_names
+from det_compat.migrate.to_lightning.metrics.names import are_shared, every_name, known_names
 from det_compat.migrate.to_lightning.optimization.kept import Wrapping, called_often, wrappings
 from det_compat.migrate.to_lightning.optimization.step_modes import (
     INTERVALS,
@@ -128,6 +128,7 @@ class ClassFacts:
         logged, validated: metric names that its train_batch, and its evaluation, are known to
             return.
         every_logged, every_validated: all metric names of these; None if some are not known.
+        are_shared: whether both return what one call gives, with the same names.
     """
 
     name: str
@@ -150,6 +151,7 @@ class ClassFacts:
     validated: frozenset[str]
     every_logged: frozenset[str] | None = frozenset()
     every_validated: frozenset[str] | None = frozenset()
+    are_shared: bool = False
 
 
 def facts_of(
@@ -208,6 +210,7 @@ def facts_of(
         validated=known_names(own, _evaluation(own)),
         every_logged=every_name(own, "train_batch"),
         every_validated=every_name(own, _evaluation(own)),
+        are_shared=are_shared(own, "train_batch", _evaluation(own)),
     )
 
 

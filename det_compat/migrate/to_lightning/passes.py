@@ -19,6 +19,7 @@ from det_compat.migrate.to_lightning import (
     trial_class,
 )
 from det_compat.migrate.to_lightning.data import loaders
+from det_compat.migrate.to_lightning.data.sized import with_word_of_lengths
 from det_compat.migrate.to_lightning.metrics import reducers, told
 from det_compat.migrate.to_lightning.optimization import (
     closures,
@@ -31,7 +32,7 @@ from det_compat.migrate.to_lightning.scripts import core_contexts, training
 from det_compat.migrate.to_lightning.taken import renaming
 from det_compat.migrate.to_lightning.whole.hooks import as_hooks
 from det_compat.migrate.to_lightning.written_out import clipping, handed, horovod, lengths, samplers
-from det_compat.migrate.tree import docstrings, leftovers
+from det_compat.migrate.tree import docstrings, leftovers, syntax
 from det_compat.migrate.tree.marks import without_old_code
 from det_compat.migrate.tree.transformers import with_quotes
 
@@ -199,4 +200,10 @@ def rewritten(tree: cst.Module, file: LightningFile) -> cst.Module:
     tree = with_quotes(as_hooks(tree, file))
     if not file.plans:
         return tree
-    return docstrings.following(without_old_code(tree), before, STEPS_BEFORE)
+
+    def said(node: cst.ClassDef) -> cst.ClassDef:
+        is_one = node.name.value in file.plans
+        return with_word_of_lengths(node, file.elsewhere.texts) if is_one else node
+
+    tree = syntax.each(without_old_code(tree), cst.ClassDef, said)
+    return docstrings.following(tree, before, STEPS_BEFORE)

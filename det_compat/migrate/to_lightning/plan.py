@@ -64,6 +64,7 @@ class TrialPlan:
         arrays: whether its batches have NumPy's arrays.
         needs_loader: whether a validation needs what making the training loader has left.
         keeps_modes: whether a validation uses a model that stays in the mode that it is in.
+        leaves_unused: whether it keeps parameters that a batch may leave without gradients.
         accumulation: how it steps once in several batches; None if it does not.
         steps: how many steps of optimizers a batch makes; None if that is not known.
     """
@@ -80,6 +81,7 @@ class TrialPlan:
     arrays: bool
     needs_loader: bool
     keeps_modes: bool
+    leaves_unused: bool
     accumulation: Accumulation | None
     steps: int | None
 
@@ -132,6 +134,8 @@ class TrialPlan:
     @property
     def is_partial(self) -> bool:
         """Whether backward passes may go through some of its parameters, and not through others."""
+        if any(plan.leaves_unused for plan in self.ancestors):
+            return True
         passes = sum(plan.own.backwards for plan in self.ancestors)
         are_several = len(self.all_models) > 1 or len(self.all_optimizers) > 1
         return not self.is_automatic and passes > 1 and are_several
@@ -169,12 +173,25 @@ class TrialPlan:
     def renames_all(self) -> bool:
         """Whether these are all that a validation has."""
         every = self.own.every_validated
-        return every is not None and every <= self.renamed.keys()
+        return every is not None and bool(every) and every <= self.renamed.keys()
+
+    @property
+    def renames_unknown(self) -> bool:
+        """Whether a validation has the names of training, which are not all known."""
+        is_open = self.is_open and not self.all_reducers
+        known = self.own.validated | self.own.logged
+        is_clear = not any(name.startswith("val") for name in known)
+        is_clear &= "evaluation_reducer" not in self.all_methods
+        return is_open and is_clear and self.is_whole and self.own.are_shared
 
     @property
     def is_open(self) -> bool:
         """Whether it is not known which metrics training, and a validation, log."""
-        return self.own.every_validated is None and self.own.every_logged is None
+        logged, validated = self.own.every_logged, self.own.every_validated
+        if logged is not None and validated is not None:
+            same = {name for name in logged & validated if not name.endswith("*")}
+            return bool(same - self.renamed.keys())
+        return validated is None and logged is None
 
     @property
     def idle_hooks(self) -> list[str]:

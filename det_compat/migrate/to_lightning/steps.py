@@ -11,9 +11,9 @@ import libcst as cst
 from det_compat.migrate.to_lightning.automatic.by_hand import without_stepping
 from det_compat.migrate.to_lightning.automatic.deciding import (
     backward_and_step,
-    loss_of,
     without_zeroing,
 )
+from det_compat.migrate.to_lightning.automatic.loss import copied, is_entry, loss_of, with_copies
 from det_compat.migrate.to_lightning.data.batch_numbers import with_batch_number
 from det_compat.migrate.to_lightning.metrics.logged import EACH_BATCH, Logged
 from det_compat.migrate.to_lightning.metrics.names import (
@@ -82,10 +82,12 @@ def _automatic(
     body = [*syntax.body_of(method)]
     given = loss_of(method, index, found.backward)
     comments = [c for n in (index, end - 1) for c in _lasting(comments_of(body[n]))]
-    after = body[end:]
+    copies = copied(method, index, end, syntax.code(given))
+    after = with_copies(body[end:], copies)
     made_before: list[cst.BaseStatement] = []
     loss = syntax.code(given)
-    if not isinstance(given, cst.Name):
+    is_taken = "loss" in syntax.names_in(method.body)
+    if not isinstance(given, cst.Name) and not (is_taken and is_entry(given, method, end)):
         after = [_with_loss(line, loss) for line in after]
         made_before = syntax.statements(f"loss = {syntax.whole(loss)}\n")
         loss = "loss"
@@ -157,8 +159,10 @@ def validation_step(
         options = f', reduce_fx="{fx}"{options}'
     by = "" if plan.evaluates_whole else fx or "mean"
     own, renamed, are_all = syntax.self_name(method), plan.renamed, plan.renames_all
-    method, done = renamed_where_made(method, renamed)
     said = said_of(renamed, is_open=plan.is_open)
+    if plan.renames_unknown:
+        renamed, are_all, said = {}, True, "# val_ tells these from what training logs"
+    method, done = renamed_where_made(method, renamed)
     logged = Logged(own, options, None, renamed, are_all, done, said, reduction=by, shapes=shapes)
     method = logged.in_method(method)
     index = _parameter(method, "batch")

@@ -37,6 +37,7 @@ from det_compat.migrate.to_lightning.optimization.hoisting import Resolved, hois
 from det_compat.migrate.to_lightning.optimization.rebound import keep_rebound
 from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
 from det_compat.migrate.to_lightning.optimization.stepping import always_made
+from det_compat.migrate.to_lightning.optimization.unused import leaves_unused
 from det_compat.migrate.to_lightning.optimization.wrapping import (
     keep_wrapped,
     name_wrapped,
@@ -117,8 +118,7 @@ class Lightning(Target):
                 self._read_file(file.path, hoisted[file.path], file.symbols)
         self._paths = {scope: path for path, read in self._read.items() for scope in read.trials}
         collating = any(b"collate_fn" in sources[path] for path in self._read)
-        trees = (source.tree for source in self._read.values() if collating)
-        self._arrays = loaders.collates_arrays(trees)
+        self._arrays = loaders.collates_arrays(s.tree for s in self._read.values() if collating)
         self._are_aggregating = are_aggregating((s.tree, s.symbols) for s in self._read.values())
         for path, source in self._read.items():
             with problems.of(path):
@@ -263,8 +263,7 @@ class Lightning(Target):
 
     @cached_property
     def _makes_evaluating(self) -> bool:
-        files = self._read.items()
-        return makes_evaluating((self.sources[path], source.tree) for path, source in files)
+        return makes_evaluating((self.sources[p], read.tree) for p, read in self._read.items())
 
     def _says(self, word: bytes) -> bool:
         return any(word in text for text in self.sources.values())
@@ -373,6 +372,7 @@ class Lightning(Target):
             and self._arrays
             and not loaders.is_default_collated(methods, source.symbols),
             needs_loader=needs_training_loader(methods, self._project),
+            leaves_unused=leaves_unused(family_methods, models, source.symbols, self._elsewhere),
             keeps_modes=keeps_modes(family_methods, models, self._elsewhere, has_heirs),
             accumulation=accumulates,
             steps=1 if is_automatic else steps_of_trial(methods, [facts for _, facts in relatives]),

@@ -33,6 +33,7 @@ from det_compat.migrate.to_lightning.metrics.reductions import (
     reported_late,
 )
 from det_compat.migrate.to_lightning.metrics.training import training_hooks
+from det_compat.migrate.to_lightning.metrics.unknown import are_unknown
 from det_compat.migrate.to_lightning.optimization import gradients, stepping
 from det_compat.migrate.to_lightning.optimization.closures import left_of_steps
 from det_compat.migrate.to_lightning.optimization.optimizers import (
@@ -71,7 +72,7 @@ def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
         theirs = {name for own in heirs for name in own.methods}
         own = {name: found for name, found in syntax.methods(node).items() if name not in theirs}
         near = {name: found for name, found in functions.items() if name not in theirs}
-        shapes = Shapes(own, near, file.elsewhere.functions)
+        shapes = Shapes(own, near, file.elsewhere.functions, file.elsewhere.imported)
         return _Rewriting(node, plan, file, others, shapes).result()
 
     return with_numbers_of(syntax.each(tree, cst.ClassDef, rewritten))
@@ -201,13 +202,7 @@ class _Rewriting:
             # Lightning counts no records, which this method is for.
             return []
         if name == "train_batch" and name in plan.alone:
-            return training_step(
-                line,
-                plan,
-                self.file,
-                asks=self._asks,
-                shapes=self.shapes,
-            )
+            return training_step(line, plan, self.file, asks=self._asks, shapes=self.shapes)
         if name == self._evaluation() and name in plan.alone and not self._decides_late():
             reducer = self.own.get("evaluation_reducer")
             return [validation_step(line, plan, reducer, symbols, shapes=self.shapes)]
@@ -337,7 +332,7 @@ class _Rewriting:
         """What of the metrics of a method, in whichever class of the file, is no single number."""
         known = [syntax.methods(node) for node in (self.node, *self.others)]
         found = [own[name] for own in known if name in own]
-        unknown = {"unknown"} if any(map(self.shapes.are_unknown, found)) else set()
+        unknown = {"unknown"} if any(are_unknown(each, self.shapes) for each in found) else set()
         return frozenset(unknown).union(*map(self.shapes.odd_kinds, found))
 
     def _calling_validation(self) -> cst.FunctionDef:

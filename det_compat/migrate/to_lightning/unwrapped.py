@@ -93,7 +93,7 @@ def keeps_modes(
     before = "\n".join(map(syntax.code, others))
     training = [method for method in others if method.name.value != "__init__"]
     trained = {name for method in training for name in attributes_read(method)}
-    makers, aliases = _Makers(every, around), {f"self.{name}" for name in known}
+    makers, aliases = Makers(every, around), {f"self.{name}" for name in known}
     for name, own_values in values.items():
         given = [around.given[name]] if name in around.given else []
         if f".{name}.eval()" in code and f".{name}.train(" not in code:
@@ -121,7 +121,7 @@ def keeps_modes(
 _MOVED = r"self\.{}\.(cuda|cpu|to|float|double|half)\([^()]*\)(\n.*)?"
 
 
-class _Makers:
+class Makers:
     """What the attributes of a trial class are made by.
 
     Attributes:
@@ -194,19 +194,23 @@ class _Makers:
 
     def have_modes(self, text: str) -> bool:
         """Whether code makes layers with modes, or calls a library that may; calls are followed."""
+        return any(
+            _MODAL.search(part) or any(self._is_foreign(each.name) for each in self._models(part))
+            for part in self.texts(text)
+        )
+
+    def texts(self, text: str) -> Iterator[str]:
+        """Some code, and that which makes what it has in it; calls are followed."""
         known: set[str] = set()
         waiting = [text]
         while waiting:
-            part = waiting.pop()
-            if _MODAL.search(part):
-                return True
-            made = [each for each in _made(part) if each.is_asked or self._may_be(each.name)]
-            if any(self._is_foreign(each.name) for each in made):
-                return True
-            names = {name for each in made for name in each.name.split(".")} - known
+            yield (part := waiting.pop())
+            names = {name for each in self._models(part) for name in each.name.split(".")} - known
             known |= names
             waiting += [found for name in sorted(names) if (found := self._text(name))]
-        return False
+
+    def _models(self, text: str) -> list["_Made"]:
+        return [each for each in _made(text) if each.is_asked or self._may_be(each.name)]
 
     def are_unknown(self, text: str) -> bool:
         """Whether nothing tells what a value is which is called like a model."""

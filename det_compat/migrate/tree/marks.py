@@ -4,7 +4,7 @@ import ast
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import TypeVar
 
 import libcst as cst
@@ -70,11 +70,12 @@ def marks_of(statement: cst.BaseStatement) -> list[cst.EmptyLine]:
 
 
 def above(statement: _Node, comments: Sequence[cst.EmptyLine]) -> _Node:
-    """The statement with more comments or blank lines above it."""
+    """The statement with more comments or blank lines above it, behind the blank ones there."""
     lines = getattr(statement, "leading_lines", None)
     if not comments or lines is None:
         return statement
-    return statement.with_changes(leading_lines=[*comments, *lines])
+    blank = [*takewhile(lambda line: line.comment is None, lines)]
+    return statement.with_changes(leading_lines=[*blank, *comments, *lines[len(blank) :]])
 
 
 def without_word_of_wrapping(line: _Node) -> _Node:

@@ -1,7 +1,7 @@
 """What is known of the shape of metrics without running anything."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import libcst as cst
@@ -59,11 +59,13 @@ class Shapes:
         own: the methods of a class.
         near: the functions and methods of its file, by name.
         far: the functions of other files.
+        imported: the paths that each name is imported from.
     """
 
     own: Mapping[str, cst.FunctionDef] = field(default_factory=dict)
     near: Mapping[str, cst.FunctionDef] = field(default_factory=dict)
     far: Mapping[str, cst.FunctionDef] = field(default_factory=dict)
+    imported: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def known(self, method: cst.FunctionDef, deep: int = 2) -> _Known:
         """What a method knows: its variables, attributes that are set once, what it calls.
@@ -78,14 +80,10 @@ class Shapes:
             is_own = owner == me
             called = self.called(name) if is_own or not owner else self.far.get(name)
             if called is not None and called is not method:
-                inner = self if is_own else Shapes(near=self.near, far=self.far)
+                inner = self if is_own else replace(self, own={})
                 shape = _returned_shape(called, inner.known(called, deep - 1))
                 found[f"{code(call.func)}()"] = shape
         return found
-
-    def are_unknown(self, method: cst.FunctionDef) -> bool:
-        """Whether metrics that a method returns come from where nobody knows what they are."""
-        return any(_is_unknown(value, method, self, 3) for value in _returns(method))
 
     def called(self, name: str) -> cst.FunctionDef | None:
         """The method or function of a name; None if it is not known."""
@@ -355,46 +353,3 @@ def _dicts(value: cst.BaseExpression) -> list[cst.Dict]:
     if isinstance(value, cst.IfExp):
         return [*_dicts(value.body), *_dicts(value.orelse)]
     return [value] if isinstance(value, cst.Dict) else []
-
-
-def _is_unknown(
-    value: cst.BaseExpression, method: cst.FunctionDef, shapes: Shapes, deep: int
-) -> bool:
-    if isinstance(value, cst.Dict):
-        starred = [e.value for e in value.elements if isinstance(e, cst.StarredDictElement)]
-        return any(_is_unknown(each, method, shapes, deep) for each in starred)
-    if isinstance(value, cst.IfExp):
-        return any(_is_unknown(v, method, shapes, deep) for v in (value.body, value.orelse))
-    if isinstance(value, cst.BinaryOperation):
-        return any(_is_unknown(v, method, shapes, deep) for v in (value.left, value.right))
-    if isinstance(value, cst.DictComp):
-        return not is_scalar(value.value, {})
-    if isinstance(value, cst.Name):
-        if deep == 0 or value.value == "None":
-            return deep == 0
-        lines = find(method.body, cst.Assign)
-        set_to = [n.value for n in lines if value.value in (code(t.target) for t in n.targets)]
-        set_to += [
-            arg.value
-            for call in find(method.body, cst.Call)
-            for arg in call.args
-            if code(call.func) == f"{value.value}.update" and arg.keyword is None
-        ]
-        return not set_to or any(_is_unknown(v, method, shapes, deep - 1) for v in set_to)
-    if not isinstance(value, cst.Call) or deep == 0:
-        # A single value is the loss; what an expression sets within is not followed.
-        return isinstance(value, cst.Call | cst.NamedExpr)
-    return _returns_unknown(value, shapes, deep)
-
-
-def _returns_unknown(call: cst.Call, shapes: Shapes, deep: int) -> bool:
-    name = code(call.func).rpartition(".")[2]
-    if code(call.func).startswith("super("):
-        # What a base returns is looked at there.
-        return False
-    if name == "dict":
-        return any(arg.keyword is None for arg in call.args)
-    called = shapes.called(name)
-    if called is None:
-        return True
-    return any(_is_unknown(value, called, shapes, deep - 1) for value in _returns(called))

@@ -333,6 +333,17 @@ def test_a_train_batch_that_returns_in_several_places_trains_in_each(lines, take
     )
 
 
+def test_a_dict_that_a_method_puts_the_loss_into_is_one(tmp_path):
+    parts = (
+        "    def parts(self, batch):\n        found = helper(batch)\n"
+        "        found['loss'] = batch.sum()\n        return found\n\n    def train_batch"
+    )
+    lines = "        found = self.parts(batch)\n        return found\n"
+    source = OLD.replace(RETURN, lines).replace("    def train_batch", parts)
+    made = method(rewritten(tmp_path, source, "context"), "train_batch")
+    assert f'    loss = metrics["loss"]\n{STEPS}' in made
+
+
 EITHER = 'loss = metrics["loss"] if isinstance(metrics, dict) else metrics'
 
 

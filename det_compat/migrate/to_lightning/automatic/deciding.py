@@ -7,13 +7,13 @@ import libcst as cst
 from libcst import matchers as m
 
 from det_compat.analysis.expressions import words
+from det_compat.migrate.to_lightning.automatic.loss import copied, is_entry, loss_of
 from det_compat.migrate.to_lightning.automatic.stepped import called, changed_by_step
 from det_compat.migrate.to_lightning.class_facts import ClassFacts
 from det_compat.migrate.to_lightning.data.loader_order import Project
 from det_compat.migrate.to_lightning.optimization.gradients import zeroes_gradients
 from det_compat.migrate.to_lightning.optimization.schedulers import are_lightnings
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import (
     attributes_called,
@@ -126,23 +126,6 @@ def _is_clipping(line: cst.BaseStatement) -> bool:
 _CLIPPING = ("clip_grad_norm_", "clip_grad_value_")
 
 
-def loss_of(method: cst.FunctionDef, index: int, backward: cst.Call) -> cst.BaseExpression:
-    """What the backward pass at an index is of: of ``{"loss": loss}["loss"]``, the variable."""
-    given = backward.args[0].value
-    if not isinstance(given, cst.Subscript) or not isinstance(given.value, cst.Name):
-        return given
-    variables, name = assigned(method), given.value.value
-    made = variables.get(name)
-    before = [n for line in syntax.body_of(method)[:index] for n in syntax.find(line, cst.Name)]
-    if not isinstance(made, cst.Dict) or [n.value for n in before].count(name) != 1:
-        return given
-    elements = (each for each in made.elements if isinstance(each, cst.DictElement))
-    values = {syntax.code(each.key).replace("'", '"'): each.value for each in elements}
-    value = values.get(syntax.code(given.slice[0]).replace("'", '"'))
-    is_same = isinstance(value, cst.Name) and variables.get(value.value) is not None
-    return value if value is not None and is_same else given
-
-
 def _uses(node: cst.CSTNode, symbols: Symbols, member: str) -> int:
     found = (symbols.member(attribute) for attribute in syntax.find(node, cst.Attribute))
     return sum(pair is not None and pair[1] == member for pair in found)
@@ -186,7 +169,8 @@ def _is_simple(
     if len(backward.args) != 1:
         return False
     loss = loss_of(method, index, backward)
-    if not isinstance(loss, cst.Name) and "loss" in syntax.names_in(method.body):
+    is_one = isinstance(loss, cst.Name) or is_entry(loss, method, found.end)
+    if not is_one and "loss" in syntax.names_in(method.body):
         return False
     if optimizer is None or syntax.code(optimizer) != attribute:
         return False
@@ -296,6 +280,7 @@ class _Afterwards:
     ) -> None:
         body = syntax.body_of(own["train_batch"])
         self._after, self._loss, self._project = body[found.end :], loss, project
+        self._copied = copied(own["train_batch"], found.index, found.end, loss, own)
         others = [each for name, each in own.items() if name != "train_batch"]
         lines = [(line, False) for line in [*body[: found.index], *others]]
         lines += [(line, True) for line in self._after]
@@ -336,6 +321,8 @@ class _Afterwards:
     def _is_fresh(self, target: cst.BaseExpression) -> bool:
         """Whether what changes is a number or a container, or no tensor of the loss."""
         whole = syntax.code(target.value if isinstance(target, cst.Subscript) else target)
+        if isinstance(target, cst.Subscript) and whole in self._copied:
+            return True
         values = [(value, is_late) for to, value, is_late in self._values if to == whole]
         return bool(values) and all(_is_new(value, is_late) for value, is_late in values)
 

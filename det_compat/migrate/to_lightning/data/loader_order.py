@@ -186,7 +186,7 @@ def _leave_out_shared(methods: Mapping[str, _Function]) -> None:
     for line in validation.body[start:]:
         shared = [*map(_text, training.body[at : at + 1])]
         if [_text(line)] != shared or not all(
-            _is_done_once(each, validation.args.args) for each in _called(line, methods)
+            _is_done_once(each, validation.args.args, methods) for each in _called(line, methods)
         ):
             return
         del training.body[at]
@@ -209,18 +209,38 @@ def _text(line: ast.stmt) -> str:
     return re.sub(r"\b__det_\d+__(?=\.get_)", "context", ast.unparse(line))
 
 
-def _is_done_once(line: ast.stmt, given: Sequence[ast.arg]) -> bool:
-    """Whether a statement is done once by itself, and sets no variable of the method."""
+def _is_done_once(
+    line: ast.stmt, given: Sequence[ast.arg], methods: Mapping[str, _Function]
+) -> bool:
+    """Whether a statement is done once by itself, and sets no variable of the method.
+
+    A method that it calls may end before with nothing done.
+    """
     if not isinstance(line, ast.If) or line.orelse or len(given) != 1:
         return False
     flag = re.fullmatch(rf"not ({given[0].arg}\.\w+)", ast.unparse(line.test))
-    is_set = flag is not None and ast.unparse(line.body[-1]) == f"{flag[1]} = True"
+    done = _called(line.body[-1], methods)
+    is_set = flag is not None and ast.unparse(done[-1]) == f"{flag[1]} = True"
+    while done and any(isinstance(node, ast.Return) for each in done for node in ast.walk(each)):
+        is_set &= _is_idle(done.pop(0))
     binding = (ast.Return, ast.Import, ast.ImportFrom)
     return is_set and not any(
         isinstance(node, binding)
         or (isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load))
         for node in ast.walk(line)
     )
+
+
+def _is_idle(line: ast.stmt) -> bool:
+    """Whether a statement only sets variables, or looks for a reason to return."""
+    nodes = [*ast.walk(line)]
+    calls = (ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call))
+    stores = (n for n in nodes if isinstance(n, (ast.Attribute, ast.Subscript)))
+    is_storing = any(not isinstance(node.ctx, ast.Load) for node in stores)
+    return not is_storing and all(map(_LOOKING.fullmatch, calls))
+
+
+_LOOKING = re.compile(r".*\.get(_data_config|_hparams?)?|os\.path\.\w+")
 
 
 def _is_text(value: ast.expr) -> bool:

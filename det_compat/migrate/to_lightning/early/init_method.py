@@ -10,7 +10,7 @@ from det_compat.migrate.line_length import INDENT, LINE
 from det_compat.migrate.to_lightning.class_facts import ClassFacts
 from det_compat.migrate.to_lightning.plan import UNUSED, LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.marks import marked
+from det_compat.migrate.tree.marks import above, marked
 from det_compat.migrate.tree.parameters import DATA, Arguments
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import reachable
@@ -66,7 +66,9 @@ def with_arguments(
 
 _WORLD_SIZE = cst.Name("world_size")
 #: Determined had given each model processes of its own that share its gradients.
-_PARTIAL = f'# several devices need pl.Trainer(strategy="{UNUSED}")\n'
+_PARTIAL = [
+    cst.EmptyLine(comment=cst.Comment(f'# several devices need pl.Trainer(strategy="{UNUSED}")'))
+]
 
 
 def _without_rest(init: cst.FunctionDef, *, is_whole: bool) -> cst.FunctionDef:
@@ -162,7 +164,8 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> list[c
         names = [p.name.value for p in (*init.params.params, *init.params.kwonly_params)]
         is_dict = plan.arguments.is_open and "hparams" in names
         saved = "hparams" if is_dict else _left_out(plan, file)
-        text = f"super().__init__()\n{own}.save_hyperparameters({saved})\n"
+        said = _LEFT_OUT if "ignore" in saved else ""
+        text = f"super().__init__()\n{said}{own}.save_hyperparameters({saved})\n"
         beside = [BATCHES] if plan.accumulation is not None else []
         beside += [name for name in names if name == _WORLD_SIZE.value]
         for name in beside if is_dict else ():
@@ -172,11 +175,12 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> list[c
         text = f"pl.LightningModule.__init__({own})\n{own}.save_hyperparameters(hparams)\n"
     if DATA in plan.arguments.defaults:
         text = f"{DATA} = {DATA} or {{}}\n{text}"
-    if plan.is_partial:
-        text += _PARTIAL
     if not plan.is_automatic:
         text += f"{own}.automatic_optimization = False\n"
-    return syntax.below_docstring(lines, syntax.statements(text))
+    made = syntax.statements(text)
+    at = 0 if plan.is_automatic else -1
+    made[at] = above(made[at], _PARTIAL if plan.is_partial else [])
+    return syntax.below_docstring(lines, made)
 
 
 def _left_out(plan: TrialPlan, file: LightningFile) -> str:
@@ -184,6 +188,9 @@ def _left_out(plan: TrialPlan, file: LightningFile) -> str:
     asks = any(p.arguments.asks for p in file.trials.values() if plan in p.ancestors)
     # LightningCLI adds these, by which load_from_checkpoint finds a class that it was not told.
     return 'ignore=["_class_path", "_instantiator"]' if asks else ""
+
+
+_LEFT_OUT = "# LightningCLI adds these two, which are no hyperparameters\n"
 
 
 def _all(params: cst.Parameters) -> str:

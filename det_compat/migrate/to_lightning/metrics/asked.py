@@ -19,6 +19,10 @@ def with_logged_names(method: cst.FunctionDef, plans: Sequence[TrialPlan]) -> cs
     given = [param.name.value for param in method.params.params[1:2]]
     if not given:
         return method
+    if any(plan.renames_unknown for plan in plans):
+        text = _ALL_AS_BEFORE.format(given[0])
+        are_all = all(plan.renames_unknown for plan in plans)
+        return with_first(method, text) if are_all else marked(method, _MORE)
     asking = _Asking(given[0], names)
     changed = syntax.transformed(method, asking)
     every = sum(name.value == given[0] for name in syntax.find(method.body, cst.Name))
@@ -59,6 +63,11 @@ logged = {{{pairs}}}
 {given[0]} = {{name: {given[0]}[new] for name, new in logged.items() if new in {given[0]}}}
 """
     return with_first(method, text)
+
+
+_ALL_AS_BEFORE = """\
+{0} = {{n.removeprefix("val_"): v for n, v in {0}.items() if n.startswith("val_")}}
+"""
 
 
 def _as_before(metrics: str, renamed: Mapping[str, str]) -> str:

@@ -16,6 +16,7 @@ from det_compat.migrate.to_lightning.metrics.names import (
     said_of,
 )
 from det_compat.migrate.to_lightning.metrics.on_cpu import Devices
+from det_compat.migrate.to_lightning.metrics.unknown import are_unknown
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.marks import above, comments_of, marked
@@ -101,7 +102,7 @@ class Logged:
         self._devices = Devices(method, self.shapes)
         self._known = _followed(self.shapes.known(method))
         self._odd = odd_kinds(method, self._known)
-        self._is_known = not self.shapes.are_unknown(method)
+        self._is_known = not are_unknown(method, self.shapes, self.losses or ())
         self._nones = nones(method)
         self._numbers = numbers(method, self._known)
         body = [*syntax.body_of(method)]

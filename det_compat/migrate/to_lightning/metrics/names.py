@@ -81,8 +81,16 @@ def _own_name(call: cst.Call, method: cst.FunctionDef) -> str:
     return name if owner == syntax.self_name(method) else ""
 
 
-def every_name(own: _Methods, name: str) -> frozenset[str] | None:
-    """All names that a method returns; None if some are not known."""
+def every_name(
+    own: _Methods, name: str, given: Mapping[str, str] | None = None
+) -> frozenset[str] | None:
+    """All names that a method returns; None if some are not known.
+
+    Args:
+        own: the methods of its class.
+        name: the one of it.
+        given: the texts that it is called with, by parameter.
+    """
     method = own.get(name)
     if method is None:
         return frozenset()
@@ -96,7 +104,8 @@ def every_name(own: _Methods, name: str) -> frozenset[str] | None:
         made = known.get(syntax.code(value)) or value
         called = _own_name(made, method) if isinstance(made, cst.Call) else ""
         if called in own and called != name:
-            inner = every_name({n: m for n, m in own.items() if n != name}, called)
+            others = {n: m for n, m in own.items() if n != name}
+            inner = every_name(others, called, _texts_given(made, own[called]))
             if inner is None:
                 return None
             keys |= inner
@@ -108,8 +117,60 @@ def every_name(own: _Methods, name: str) -> frozenset[str] | None:
                 return None
             continue
         for each in made.elements:
-            keys |= {*_logged_as(getattr(each, "key", None), each.value, known)}
+            key = _with_texts(getattr(each, "key", None), given or {})
+            keys |= {*_logged_as(key, each.value, known)}
     return None if any("{" in key for key in keys) else frozenset(keys)
+
+
+def _texts_given(call: cst.BaseExpression, method: cst.FunctionDef) -> dict[str, str]:
+    """The parameters of a method that a call gives texts."""
+    found: dict[str, str] = {}
+    names = [param.name.value for param in method.params.params[1:]]
+    args = call.args if isinstance(call, cst.Call) else ()
+    for at, arg in enumerate(args):
+        name = arg.keyword.value if arg.keyword else names[at] if at < len(names) else ""
+        if isinstance(arg.value, cst.SimpleString) and not arg.star:
+            found[name] = str(arg.value.evaluated_value)
+    changed = {syntax.code(each.target) for each in syntax.find(method.body, cst.AssignTarget)}
+    return {name: text for name, text in found.items() if name not in changed}
+
+
+def _with_texts(key: Any, given: Mapping[str, str]) -> Any:
+    """A key as a text, where it is made of texts that are given."""
+    text = ""
+    for part in key.parts if isinstance(key, cst.FormattedString) else ():
+        name = (
+            syntax.code(part).strip("{}") if isinstance(part, cst.FormattedStringExpression) else ""
+        )
+        if isinstance(part, cst.FormattedStringText):
+            text += part.value
+        elif name in given:
+            text += given[name]
+        else:
+            return key
+    return cst.SimpleString(repr(text)) if text else key
+
+
+def are_shared(own: _Methods, training: str, evaluation: str) -> bool:
+    """Whether a validation returns nothing but what one call gives, and training the same call."""
+    calls = [_calls_returned(own[name], own) for name in (training, evaluation) if name in own]
+    return len(calls) == 2 and bool(calls[1]) and calls[1] == calls[0]
+
+
+def _calls_returned(method: cst.FunctionDef, own: _Methods) -> set[str]:
+    """The one call of a method of its own that a method returns; nothing for anything else."""
+    known, found = assigned(method), set[str]()
+    for each in syntax.returns(method):
+        value = each.value
+        for _ in range(3):
+            name = syntax.code(value) if isinstance(value, cst.Name) else ""
+            if name and (_is_changed_by_call(method, name) or [*_stored_keys(method, name)]):
+                return set()
+            value = known.get(name) or value
+        if not isinstance(value, cst.Call) or _own_name(value, method) not in own:
+            return set()
+        found.add(syntax.code(value))
+    return found if len(found) == 1 else set()
 
 
 def _stored_keys(
@@ -144,7 +205,7 @@ def renamed_in(metrics: str, renamed: Collection[str], *, is_every: bool) -> str
         renamed: the names that training logs, too.
         is_every: whether it has no others.
     """
-    if not renamed:
+    if not renamed and not is_every:
         return metrics
     key = 'f"val_{name}"' if is_every else renamed_key(renamed)
     return f"{{{key}: value for name, value in {owner(metrics)}.items()}}"

@@ -189,6 +189,7 @@ def _defined(name: str, texts: Mapping[str, str]) -> Iterator[ast.stmt]:
 
 def decides_on_data(body: Sequence[ast.stmt], own: str) -> bool:
     """Whether data decide what is logged: devices wait for each other where one does not log."""
+    told = {*_mappings(body, own)}
     for line in (each for top in body for each in ast.walk(top)):
         if isinstance(line, ast.Try):
             asked: list[ast.AST] = [line]
@@ -200,11 +201,33 @@ def decides_on_data(body: Sequence[ast.stmt], own: str) -> bool:
             continue
         names = {each.id for a in asked for each in ast.walk(a) if isinstance(each, ast.Name)}
         is_ending = any(
-            isinstance(each, ast.Return) or is_log(each, own) for each in ast.walk(line)
+            isinstance(each, ast.Return) or is_log(each, own) or _makes_one_of(each, told)
+            for each in ast.walk(line)
         )
         if is_ending and names - {own, "len", "isinstance", "int", "hasattr", "getattr"}:
             return True
     return False
+
+
+def _mappings(body: Sequence[ast.stmt], own: str) -> Iterator[str]:
+    """The dicts that are logged, with all that is in them, as code."""
+    for call in (node for line in body for node in ast.walk(line)):
+        for given in call.args[:1] if isinstance(call, ast.Call) and is_log(call, own) else ():
+            nodes = [n for n in ast.walk(given) if isinstance(n, ast.Attribute)]
+            items = {ast.unparse(node.value) for node in nodes if node.attr == "items"}
+            yield from items or ([ast.unparse(given)] if isinstance(given, _NAMES) else [])
+
+
+_NAMES = (ast.Name, ast.Attribute)
+
+
+def _makes_one_of(node: ast.AST, told: Collection[str]) -> bool:
+    """Whether a statement makes one of these dicts another, or puts something into it."""
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        targets = [node.func.value] if node.func.attr in ("update", "setdefault", "pop") else []
+    owners = (each.value if isinstance(each, ast.Subscript) else each for each in targets)
+    return any(ast.unparse(each) in told for each in owners)
 
 
 def has_keys_of_data(

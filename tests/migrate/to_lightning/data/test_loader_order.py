@@ -161,12 +161,26 @@ def test_what_the_training_loader_leaves_in_other_files(
     assert needs(lines, STATS, USER) is found
 
 
+FETCHED = """\
+url = None
+        if not __det_1__.get_data_config().get("download"):
+            return
+        self.folder = get(url)
+        self.done = True
+"""
+IF_NEW = "if not self.done:\n            self.download()"
+
+
 @pytest.mark.parametrize(
     ("download", "calls", "found"),
     [
         (ONCE.format(1), "self.download()", False),
         (ONCE.format(1), "self.download(2)", True),
         ('self.folder = get("url")', "self.download()", True),
+        (FETCHED, IF_NEW, False),
+        (FETCHED.replace("self.done = True", "self.done = 1"), IF_NEW, True),
+        (FETCHED.replace("url = None", "self.url = None"), IF_NEW, True),
+        (FETCHED.replace("url = None", "url = self.next()"), IF_NEW, True),
     ],
 )
 def test_what_either_loader_has_done_once_needs_no_order(

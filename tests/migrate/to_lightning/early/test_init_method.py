@@ -124,6 +124,7 @@ def test_a_base_behind_is_not_initialized(tmp_path: Path) -> None:
 def test_what_a_cli_adds_is_no_hyperparameter(line: str, saved: str, tmp_path: Path) -> None:
     made = rewritten(tmp_path, trial(("self.context = context", line)))
     assert f"        self.save_hyperparameters({saved})\n" in made
+    assert ("# LightningCLI adds these two, which are no hyperparameters\n" in made) is bool(saved)
 
 
 CHAIN = """\

@@ -90,7 +90,7 @@ def test_what_has_a_name_in_init_is_moved_as_what_has_none(lines, after, tmp_pat
     text = "".join(f"        {line}\n" for line in lines)
     made = rewritten(tmp_path, trial(("lr=0.1))\n", f"lr=0.1))\n{text}")))
     assert "".join(f"        {line}\n" for line in after) in made
-    assert "MIGRATE" not in made and "device" not in made
+    assert "MIGRATE" not in made and ".device" not in made
 
 
 def test_a_getter_that_is_kept_is_gone(tmp_path):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
 from tests.migrate.rewriting import method, rewritten, trial
@@ -131,3 +133,71 @@ def test_names_of_either_of_two_dicts(tmp_path):
     made = rewritten(tmp_path, trial((f"        {RETURN}", kept)))
     assert SAID.format("loss") in made
     assert "in (self.best if batch_idx else found).items()" in made
+
+
+MEASURE = """\
+    def measure(self, batch, stage="train"):
+        return scores(batch)
+
+    def train_batch("""
+VAL_OF_ALL = '{f"val_{name}": value for name, value in'
+
+
+@pytest.mark.parametrize(
+    ("trained", "evaluated", "is_said"),
+    [
+        ("self.measure(batch)", "self.measure(batch)", True),
+        ("self.measure(batch)", 'self.measure(batch, "val")', False),
+        ("self.measure(batch)", '{**self.measure(batch), "more": 1}', False),
+        ("scores(batch)", "scores(batch)", False),
+    ],
+)
+def test_one_helper_gives_both_the_same_names(trained, evaluated, is_said, tmp_path):
+    """Whichever they are, a validation's are told from those of training."""
+    source = trial(
+        ("    def train_batch(", MEASURE),
+        ('return {"loss": loss}', f"found = {trained}\n        return found"),
+        (RETURN, f"found = {evaluated}\n        return found"),
+    )
+    made = method(rewritten(tmp_path, source), "validation_step")
+    assert (VAL_OF_ALL in made) is is_said
+    assert ("    # val_ tells these from what training logs\n" in made) is is_said
+    assert ("where training logs one of these" in made) is not is_said
+
+
+def test_a_callback_gets_these_under_their_names(tmp_path):
+    seen = """\
+    from determined.pytorch import PyTorchCallback
+
+    class Seeing(PyTorchCallback):
+        def on_validation_end(self, metrics):
+            print(metrics["error"], {**metrics})
+    """
+    source = trial(
+        ("    def train_batch(", MEASURE),
+        ('return {"loss": loss}', "return self.measure(batch)"),
+        (RETURN, "return self.measure(batch)"),
+    )
+    made = rewritten(tmp_path, source + "\n\n" + textwrap.dedent(seen))
+    text = 'metrics = {n.removeprefix("val_"): v for n, v in metrics.items() if n.startswith('
+    assert f'{text}"val_")}}' in made
+    assert "MIGRATE" not in made
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ('stage="val"', SAID.format("error")),
+        ('"val"', SAID.format("error")),
+        ('stage="train"', SAID.format("error; others may be the same, too")),
+        ('"train"', "    # val_ tells these from what training logs\n"),
+    ],
+)
+def test_a_text_that_a_helper_is_given_may_be_in_its_names(given, said, tmp_path):
+    measure = MEASURE.replace("scores(batch)", '{f"{stage}_loss": batch.sum(), "error": 1.0}')
+    source = trial(
+        ("    def train_batch(", measure),
+        ('return {"loss": loss}', 'return self.measure(batch, "train")'),
+        (RETURN, f"return self.measure(batch, {given})"),
+    )
+    assert said in method(rewritten(tmp_path, source), "validation_step")

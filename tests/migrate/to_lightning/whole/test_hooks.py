@@ -210,6 +210,27 @@ END = '        return {"error": total / n}\n'
         pytest.param(
             [
                 (
+                    END,
+                    "        found = {'error': total / n}\n"
+                    "        if found['error'] < self.best['error']:\n"
+                    "            self.best = found\n        return self.best\n",
+                )
+            ],
+            id="the best so far, of each device",
+        ),
+        pytest.param(
+            [
+                (
+                    END,
+                    "        found = {'error': total / n}\n        if total > n:\n"
+                    "            found['more'] = 1\n        return found\n",
+                )
+            ],
+            id="data decide on a name",
+        ),
+        pytest.param(
+            [
+                (
                     "class Trial",
                     "class Early(PyTorchCallback):\n    def on_validation_end(self, metrics):\n"
                     '        metrics["early"] = 1\n\n\nclass Trial',
@@ -237,6 +258,18 @@ def test_whatever_else_stays_one_step(tmp_path, changes):
     assert "batch_size=None" in method(module, "val_dataloader")
     assert "def validation_step(self, data_loader, batch_idx)" in module
     assert "on_validation_epoch_start" not in module
+
+
+def test_hyperparameters_may_decide_what_is_logged(tmp_path):
+    lines = """\
+        found = {"error": total / n}
+        if math.isnan(total):
+            total = 0.0
+        if self.more:
+            found["more"] = total
+        return found
+"""
+    assert "on_validation_epoch_end" in made(tmp_path, SUMS, (END, lines))
 
 
 def test_a_trial_with_an_heir_stays_as_it_is(tmp_path):
