@@ -29,6 +29,7 @@ from det_compat.migrate.to_context.pedl_left import PedlLeft
 from det_compat.migrate.to_context.pedl_names import PedlNames
 from det_compat.migrate.to_context.target import Context
 from det_compat.migrate.to_det_compat import DetCompat
+from det_compat.migrate.to_lightning.taken.asked import AskedContexts
 from det_compat.migrate.to_lightning.taken.devices import OwnDevices
 from det_compat.migrate.to_lightning.target import Lightning
 from det_compat.migrate.tree.facts import Analysis
@@ -43,7 +44,10 @@ TARGETS: dict[str, tuple[type[Target], ...]] = {
     # Lightning's callbacks are made of those that older trials had.
     "context": (PedlNames, OldHooks, Context, Created, PedlLeft),
     # What an adapter trained is a trial in between, and becomes a module with the others.
-    "lightning": (PedlNames, Context, Created, OwnDevices, Adapters, Lightning, AdaptedModules),
+    "lightning": (
+        *(PedlNames, Context, Created, AskedContexts, OwnDevices),
+        *(Adapters, Lightning, AdaptedModules),
+    ),
 }
 
 _Made: TypeAlias = tuple[dict[Path, FileResult], dict[Path, str]]

@@ -20,6 +20,7 @@ from det_compat.migrate.tree.file import File, Line, Lines
 from det_compat.migrate.tree.imports import tidied
 from det_compat.migrate.tree.marks import above, on_devices
 from det_compat.migrate.tree.symbols import resolve
+from det_compat.migrate.tree.walking import below
 
 _CREATE, _EXPERIMENT = "det_compat.experimental.create", "det_compat.pedl.Experiment"
 _MODE = re.compile(r"determined\.experimental\.Mode(?:\.(\w+))?")
@@ -261,7 +262,7 @@ class _Scripts(cst.CSTTransformer):
     def _may_change(self, name: str) -> bool:
         """Whether a script does more with a config than to read it, or to set one of its keys."""
         kept: list[cst.CSTNode | None] = [arg.keyword for arg in syntax.find(self._tree, cst.Arg)]
-        for node in syntax.below(self._tree):
+        for node in below(self._tree):
             if isinstance(node, cst.Attribute):
                 kept += [node.attr, *([node.value] if node.attr.value in _READING else ())]
             elif isinstance(node, (cst.AssignTarget, cst.AnnAssign)):

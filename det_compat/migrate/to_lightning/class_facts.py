@@ -112,6 +112,7 @@ class ClassFacts:
 
     Attributes:
         name: of the class.
+        bases: what it names as its bases.
         methods: the names of its methods with their parameters.
         models, optimizers, schedulers, reducers: what it wraps, by attribute; with a star in
             front, the attribute is a list.
@@ -119,6 +120,8 @@ class ClassFacts:
         training_reducers: those of training metrics alone.
         unkept: the methods of the context by which it wraps what no attribute is known to keep.
         calls_init: whether its ``__init__`` calls that of its base.
+        passes_on: whether it calls it first of all.
+        hands_rest_on: whether it gives it nothing but what it was given by stars.
         stays: whether it asks for batches that are not moved to the device.
         uses: the attributes of its object that each method reads.
         stores: those that its methods set.
@@ -132,6 +135,7 @@ class ClassFacts:
     """
 
     name: str
+    bases: frozenset[str]
     methods: dict[str, list[str]]
     models: tuple[WrappedModel, ...]
     optimizers: tuple[str, ...]
@@ -141,6 +145,8 @@ class ClassFacts:
     training_reducers: tuple[WrappedReducer, ...]
     unkept: frozenset[str]
     calls_init: bool
+    passes_on: bool
+    hands_rest_on: bool
     stays: bool
     uses: dict[str, frozenset[str]]
     stores: frozenset[str]
@@ -175,6 +181,7 @@ def facts_of(
     others = tuple(made for w in wrapped if (made := _reducer(w, validates=False)) is not None)
     return ClassFacts(
         name=node.name.value,
+        bases=frozenset(syntax.code(base.value) for base in node.bases),
         methods={name: _parameters(method) for name, method in own.items()},
         models=distinct(
             WrappedModel(w.starred, w.is_conditional) for w in wrapped if w.member == "wrap_model"
@@ -200,6 +207,8 @@ def facts_of(
         calls_init=any(
             "__init__" in syntax.code(call.func) for call in syntax.find(init, cst.Call)
         ),
+        passes_on=(first := _first_call(own.get("__init__"))) is not None,
+        hands_rest_on=first is not None and hands_rest_on(own["__init__"], first),
         stays=bool(symbols.calls(node, "experimental.disable_auto_to_device")),
         uses={name: frozenset(attributes_read(method)) for name, method in own.items()},
         sizes=frozenset(name for name, method in own.items() if asks_sizes(method, symbols)),
@@ -212,6 +221,27 @@ def facts_of(
         every_validated=every_name(own, _evaluation(own)),
         are_shared=are_shared(own, "train_batch", _evaluation(own)),
     )
+
+
+def _first_call(init: cst.FunctionDef | None) -> cst.Call | None:
+    """The call of the base's ``__init__`` with which a class begins its own."""
+    body = [] if init is None else syntax.body_of(init)
+    first = next(iter(body[syntax.has_docstring(body) :]), None)
+    call = None if first is None else syntax.lone_call(first)
+    return call if call is not None and is_init_of_next(call) else None
+
+
+def is_init_of_next(call: cst.Call) -> bool:
+    """Whether a call is one of the ``__init__`` that comes next."""
+    func = syntax.code(call.func)
+    return func.startswith("super(") and func.endswith(".__init__")
+
+
+def hands_rest_on(init: cst.FunctionDef, call: cst.Call) -> bool:
+    """Whether a call in a method gives what that got by ``**``, and nothing that it names."""
+    rest = init.params.star_kwarg
+    names = {syntax.code(arg.value) for arg in call.args if arg.star == "**"}
+    return rest is not None and names == {rest.name.value} and all(arg.star for arg in call.args)
 
 
 def _evaluation(own: Mapping[str, cst.FunctionDef]) -> str:

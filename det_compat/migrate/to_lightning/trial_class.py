@@ -125,6 +125,9 @@ class _Rewriting:
             )
             self._asks = bool(moved) or stepping.asks_where_it_steps(self.own, plan, self.file)
             init = _without(init, moved)
+            # What only the moved statements call is not called before there is a Trainer any more.
+            names &= {*reachable({**self.own, "__init__": init}, "__init__")}
+            early = [method for name, method in self.own.items() if name in names]
         asking = [*early, *([init] if init is not None else [])]
         asks_size = not plan.is_mixin and (
             any(asks_sizes(each, self.file.symbols) for each in asking)

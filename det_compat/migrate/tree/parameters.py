@@ -63,7 +63,7 @@ class Arguments:
         is_open: whether it takes others.
         sections: what else of the config it is given.
         asks: whether the hyperparameters are used as one dict.
-        needs: the names that the code asks for.
+        needs: the names that the code asks for; with those of configs where bases get the rest.
     """
 
     types: dict[str, str] = field(default_factory=dict)
@@ -107,9 +107,10 @@ def arguments(
     names = distinct((*own.names, *around.names))
     sections = distinct((*own.sections, *around.sections))
     asks = own.is_open or around.is_open
-    if not is_whole:
-        return Arguments(is_open=True, sections=sections, asks=asks)
     spaces = [config.hyperparameters.space for config in configs]
+    if not is_whole:
+        there = frozenset(names).union(*spaces)
+        return Arguments(is_open=True, sections=sections, asks=asks, needs=there)
     if not configs or not (names or asks or sections):
         is_open = asks or any(spaces)
         types = {name: _annotation(name, ()) for name in names}

@@ -91,6 +91,20 @@ def test_before_there_is_a_trainer(tmp_path):
     )
 
 
+def test_what_only_an_optimizer_asks_for_is_asked_of_the_trainer(tmp_path):
+    rate = """\
+    @property
+    def rate(self):
+        return 0.1 * self.context.distributed.get_size()
+
+    def build_training_data_loader"""
+    made = rewritten(
+        tmp_path, trial(("lr=0.1", "lr=self.rate"), ("    def build_training_data_loader", rate))
+    )
+    assert "return 0.1 * self.trainer.world_size" in method(made, "rate")
+    assert "world_size: int" not in made and "def setup" not in made
+
+
 def test_the_size_is_saved_beside_hyperparameters_that_are_given_as_a_dict(tmp_path):
     before = "use(context.get_hparams(), context.distributed.get_size())"
     change = (

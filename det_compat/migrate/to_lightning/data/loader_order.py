@@ -169,9 +169,10 @@ def needs_training_loader(own: Mapping[str, cst.FunctionDef], project: Project) 
     # The loader of validations is made once: what it has read then is never read again.
     if late & _traces(project, methods, [_VALIDATION_LOADER]).read:
         return True
-    return bool(
-        (late - attributes_made(own, "__init__")) & _traces(project, methods, VALIDATING).read
-    )
+    # Callbacks have hooks of their own, and ask the trial for what it has.
+    hooks = (f for name in VALIDATING for f, is_method in project.functions[name] if is_method)
+    read = _traces(project, methods, VALIDATING, [*hooks]).read
+    return bool((late - attributes_made(own, "__init__")) & read)
 
 
 def _leave_out_shared(methods: Mapping[str, _Function]) -> None:
@@ -265,9 +266,14 @@ class _Traces:
     read: set[str] = field(default_factory=set)
 
 
-def _traces(project: Project, own: Mapping[str, _Function], starts: Iterable[str]) -> _Traces:
+def _traces(
+    project: Project,
+    own: Mapping[str, _Function],
+    starts: Iterable[str],
+    others: Iterable[_Function] = (),
+) -> _Traces:
     found = _Traces()
-    waiting = [own[name] for name in starts if name in own]
+    waiting = [*(own[name] for name in starts if name in own), *others]
     seen = {*map(id, waiting)}
     for function in waiting:
         for more in _Reader(function, project, own, found).followed():

@@ -1,13 +1,13 @@
 """``__init__`` of a LightningModule: hyperparameters are its arguments."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 import libcst as cst
 
 from det_compat.migrate.configs import BATCHES
 from det_compat.migrate.line_length import INDENT, LINE
-from det_compat.migrate.to_lightning.class_facts import ClassFacts
+from det_compat.migrate.to_lightning.class_facts import hands_rest_on, is_init_of_next
 from det_compat.migrate.to_lightning.plan import UNUSED, LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import above, marked
@@ -47,7 +47,10 @@ def with_arguments(
     kept = [p for p in params.params if p.name.value != context]
     keyword = [p for p in params.kwonly_params if p.name.value != context]
     # A trial for Determined's Trainer may be given its hyperparameters as one dict.
-    is_open = is_open and "hparams" not in {p.name.value for p in (*kept, *keyword)}
+    if plan.arguments.is_open and "hparams" in {p.name.value for p in (*kept, *keyword)}:
+        given = plan.arguments.types.keys() - {BATCHES}
+        names = [param for param in names if param.name.value not in given]
+        is_open = False
     has_star = isinstance(params.star_arg, (cst.Param, cst.ParamStar))
     open_end = cst.Param(cst.Name("hparams"), syntax.annotation("Any"))
     params = params.with_changes(
@@ -206,7 +209,8 @@ def _passing(line: cst.BaseStatement, plan: TrialPlan, symbols: Symbols) -> list
     """What becomes of a statement that calls the base's ``__init__``, in a block or not."""
     if isinstance(line, cst.SimpleStatementLine):
         made = _passing_hparams(line, plan, symbols)
-        return [] if made is None else [made]
+        first = _base_first(line, plan, symbols)
+        return first if first else [] if made is None else [made]
 
     def in_block(small: cst.SimpleStatementLine) -> cst.BaseStatement:
         made = _passing_hparams(small, plan, symbols)
@@ -232,10 +236,42 @@ def _passing_hparams(
         return None
     if len(given) == len(call.args):
         return line
-    if not plan.is_root and any("__init__" in each.own.methods for each in _mixins(plan)):
+    if not plan.is_root and not _reaches_base(call, plan):
         line = marked(line, "a mixin's __init__, which takes no hyperparameters, comes first here")
     hparams = cst.Arg(syntax.expression(_rest(call, plan)), star="**")
     return line.with_deep_changes(call, args=syntax.without_commas([*given, hparams]))
+
+
+def _reaches_base(call: cst.Call, plan: TrialPlan) -> bool:
+    """Whether hyperparameters that a trial gives by name come to the trial that it derives from."""
+    between = [each.own for each in _mixins(plan) if "__init__" in each.own.methods]
+    owner = syntax.code(call.func).removesuffix(".__init__")
+    if owner in {each.own.name for each in plan.parents if not each.is_mixin}:
+        return True
+    taken = {name for own in between for name in own.methods["__init__"][1:]}
+    return all(own.hands_rest_on for own in between) and not any(
+        taken & {*each.arguments.named, *each.arguments.needs} for each in plan.ancestors
+    )
+
+
+def _base_first(
+    line: cst.SimpleStatementLine, plan: TrialPlan, symbols: Symbols
+) -> list[cst.BaseStatement]:
+    """A call of the next ``__init__`` of a mixin with a context, below that of the trial behind it.
+
+    Nothing if that is no other order than it was, or not known to be none.
+    """
+    call = syntax.lone_call(line)
+    between = [each.own for each in _mixins(plan) if "__init__" in each.own.methods]
+    bases = [each.own.name for each in plan.parents if not each.is_mixin]
+    if plan.is_root or call is None or not is_init_of_next(call) or len(bases) != 1:
+        return []
+    is_given = any(symbols.is_context(arg.value) for arg in call.args)
+    if not is_given or not between or not all(own.passes_on for own in between):
+        return []
+    if any(own.hands_rest_on for own in between) or bases[0] not in plan.own.bases:
+        return []
+    return [syntax.statement(f"{bases[0]}.__init__(self, **hparams)"), line]
 
 
 def _rest(call: cst.Call, plan: TrialPlan) -> str:
@@ -308,25 +344,25 @@ def mixin_init(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> c
     Its module has been initialized by then, so it hands the context on to other such classes alone.
     """
     own = plan.own.name
-    trials = (p for p in file.trials.values() if not p.is_mixin and plan in p.ancestors)
+    trials = [p for p in file.trials.values() if not p.is_mixin and plan in _mixins(p)]
     rest = (init.params.star_arg, init.params.star_kwarg)
     # What comes by stars is the context, too, which nobody could follow there.
     handed = {p.name.value for p in rest if isinstance(p, cst.Param)}
     handed |= {name for p in init.params.params if "context" in (name := p.name.value)}
-    goes_on = {_is_followed(own, [p.own for p in _mixins(trial)]) for trial in trials}
+    goes_on = {_next_init(own, trial) for trial in trials}
 
     def left(line: cst.BaseStatement) -> list[cst.BaseStatement]:
         call = syntax.lone_call(line)
-        func = "" if call is None else syntax.code(call.func)
         given = [] if call is None else call.args
         hands_on = any(
             file.symbols.is_context(arg.value) or syntax.code(arg.value) in handed for arg in given
         )
-        if not (func.startswith("super(") and func.endswith(".__init__") and hands_on):
+        if call is None or not is_init_of_next(call) or not hands_on:
             return [line]
         if len(goes_on) > 1:
             return [marked(line, "another __init__ is behind this one in some trials, not in all")]
-        if True in goes_on:
+        # A trial behind it takes hyperparameters, which come with the rest.
+        if goes_on == {"mixin"} or (goes_on == {"trial"} and hands_rest_on(init, call)):
             return [line]
         return [marked(line, _SHARED)] if _has_other_heirs(own, file) else []
 
@@ -353,11 +389,14 @@ def _mixins(plan: TrialPlan) -> list[TrialPlan]:
     return [each for index, each in enumerate(found) if each not in found[index + 1 :]]
 
 
-def _is_followed(name: str, mixins: Sequence[ClassFacts]) -> bool:
-    """Whether another ``__init__`` comes behind that of a class."""
+def _next_init(name: str, trial: TrialPlan) -> str:
+    """What has the ``__init__`` behind that of a mixin: another mixin, a trial, or a module."""
+    mixins = [each.own for each in _mixins(trial)]
     names = [own.name for own in mixins]
     behind = mixins[names.index(name) + 1 :] if name in names else ()
-    return any("__init__" in own.methods for own in behind)
+    if any("__init__" in own.methods for own in behind):
+        return "mixin"
+    return "module" if trial.is_root else "trial"
 
 
 def _is_of_other_base(call: cst.Call, plan: TrialPlan) -> bool:

@@ -6,7 +6,7 @@ import libcst as cst
 
 from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.class_facts import SIZES
-from det_compat.migrate.to_lightning.early.telling import told_later
+from det_compat.migrate.to_lightning.early.telling import RANKS, told_later
 from det_compat.migrate.to_lightning.plan import TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
@@ -63,7 +63,7 @@ def late_values(
             continue
         value = _asking(value, init, symbols)
         # Where processes are forked, the rank is that of the first one here, too.
-        late = LATE if any(syntax.find(value, cst.Lambda)) else LATE | _RANKS
+        late = LATE if any(syntax.find(value, cst.Lambda)) else LATE | RANKS
         is_known = not is_late(value, symbols, late)
         if is_known or syntax.names_in(value) & local:
             continue

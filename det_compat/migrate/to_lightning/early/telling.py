@@ -11,9 +11,10 @@ from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.walking import has
 
 _TELLING = words("print debug info warning")
-_RANKS = {f"distributed.{get}{name}" for get in ("", "get_") for name in ("rank", "local_rank")}
+#: What a context says of the process that asks.
+RANKS = {f"distributed.{get}{name}" for get in ("", "get_") for name in ("rank", "local_rank")}
 _LATE = SIZES | {"device"}
-_KNOWN = _LATE | _RANKS | words("get_hparam get_hparams get_global_batch_size")
+_KNOWN = _LATE | RANKS | words("get_hparam get_hparams get_global_batch_size")
 #: Lightning moves a module, whose device it is then, after it has called ``setup``.
 _DEVICE = "self.trainer.strategy.root_device"
 
@@ -56,7 +57,7 @@ def _answered(line: cst.BaseStatement, init: cst.FunctionDef, symbols: Symbols) 
         return ""
     member = symbols.called(small.value) or symbols.member(small.value)
     targets = [syntax.code(each.target) for each in syntax.find(init, cst.AssignTarget)]
-    is_one = member is not None and member[1] in _LATE | _RANKS and targets.count(name) == 1
+    is_one = member is not None and member[1] in _LATE | RANKS and targets.count(name) == 1
     return name if is_one else ""
 
 

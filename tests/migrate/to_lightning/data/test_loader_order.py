@@ -189,3 +189,11 @@ def test_what_either_loader_has_done_once_needs_no_order(
     judge = f"pass\n\n    def download(self):\n        {download}"
     lines = {"train_loader": calls, "val_loader": f"{calls}\n        return self.folder"}
     assert needs({**lines, "judge": judge}) is found
+
+
+def test_callbacks_ask_in_a_validation_for_what_training_set() -> None:
+    callback = b"class C:\n    def on_validation_start(self):\n        use(self.trial.files)\n"
+    lines = {"train_loader": "self.files = list()"}
+    assert needs(lines, callback)
+    assert not needs(lines, callback.replace(b"validation", b"training"))
+    assert not needs(lines, callback.replace(b"files", b"best"))

@@ -155,7 +155,9 @@ FIRST_SAYS, BASE_SAYS = "another __init__ is behind this one in some", "a mixin'
             FIRST_SAYS,
         ),
         (
-            "First, Base",
+            "Kept, First, Base",
+            "class Kept:\n    def __init__(self, *args):\n        self.at = 0\n"
+            "        super().__init__(*args)\n\n\n"
             "class Base(PyTorchTrial):\n    def __init__(self, context):\n        pass\n",
             BASE_SAYS,
         ),
@@ -177,6 +179,53 @@ def test_mixins_call_the_init_of_the_next_one(bases, more, said, tmp_path):
         starred = trial(*changes).replace("super().__init__(context, *", "super().__init__(*")
         made = rewritten(tmp_path, starred)
         assert "super()" in head(made, "First") and "super()" not in head(made, "Second")
+
+
+BASE = """\
+class Base(PyTorchTrial):
+    def __init__(self, context):
+        self.rate = context.get_hparam("rate")
+
+
+"""
+
+
+def test_hyperparameters_pass_a_mixin_that_hands_the_rest_on(tmp_path: Path) -> None:
+    before = """\
+class Smooth:
+    def __init__(self, smoothing=0.0, **kwargs):
+        super().__init__(**kwargs)
+        self.smoothing = smoothing"""
+    changes = (
+        ("class Trial(PyTorchTrial)", f"{before}\n\n\n{BASE}class Trial(Smooth, Base)"),
+        ("self.context = context", "super().__init__(smoothing=0.1, context=context)"),
+    )
+    made = rewritten(tmp_path, trial(*changes))
+    assert "MIGRATE" not in made
+    assert head(made, "Smooth") == before
+    assert "        super().__init__(smoothing=0.1, **hparams)\n" in head(made, "Trial")
+    # A hyperparameter of the name of its argument would not go on.
+    made = rewritten(tmp_path, trial(*changes).replace('"rate"', '"smoothing"'))
+    assert f"        # MIGRATE: {BASE_SAYS}" in made
+
+
+def test_a_base_is_initialized_before_mixins_that_take_its_context(tmp_path: Path) -> None:
+    mixin = """\
+class Rated:
+    def __init__(self, context):
+        super().__init__(context)
+        self.half = context.get_hparam("rate") / 2
+
+
+"""
+    changes = (
+        ("class Trial(PyTorchTrial)", f"{mixin}{BASE}class Trial(Rated, Base)"),
+        ("self.context = context", "super().__init__(context)"),
+    )
+    made = rewritten(tmp_path, trial(*changes))
+    assert "MIGRATE" not in made and "super" not in head(made, "Rated")
+    lines = "        Base.__init__(self, **hparams)\n        super().__init__(self)\n"
+    assert lines in made
 
 
 @pytest.mark.parametrize(

@@ -1007,3 +1007,23 @@ def test_what_the_last_batch_is_asked_for_is_the_public_count(given, number, tmp
             trainer.fit(max_length=pytorch.Batch(6), validation_period=pytorch.Batch(4))
     """
     assert f"    if {number} % 4:\n" in script(tmp_path, before)
+
+
+@pytest.mark.parametrize("given", ["hparams: Dict", "hparams: Optional[Dict] = None"])
+def test_a_trial_that_may_ask_its_context_for_what_it_is_given(given: str, tmp_path: Path) -> None:
+    source = trial(
+        ("def __init__(self, context):", f"def __init__(self, context, {given}):"),
+        ("self.context = context", "self.given = hparams or context.get_hparams()"),
+    )
+    before = """
+    def main():
+        hparams = {"global_batch_size": 4}
+        with pytorch.init(hparams=hparams, exp_conf=None) as context:
+            trial = Trial(context, hparams=hparams)
+            pytorch.Trainer(trial, context).fit(max_length=pytorch.Epoch(2))
+    """
+    made = rewritten(tmp_path, f"{HEAD}{source}\n\n{textwrap.dedent(before)}")
+    assert "MIGRATE" not in made
+    assert f"    def __init__(self, {given}):\n" in made
+    assert "        self.save_hyperparameters(hparams)\n" in made
+    assert "    trial = Trial(hparams=hparams)\n" in made
