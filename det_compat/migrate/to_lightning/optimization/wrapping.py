@@ -82,10 +82,35 @@ def keep_wrapped(tree: cst.Module, symbols: Symbols) -> cst.Module:
         for name, method in own.items():
             if name == "__init__" or name not in often:
                 keeping = _Keeping(method, symbols, taken, prefix, asked)
-                made[method] = keeping.kept(method)
+                made[method] = keeping.kept(_wrapped_where_made(method, symbols))
         return syntax.with_body(node, [made.get(line, line) for line in syntax.body_of(node)])
 
     return syntax.each(tree, cst.ClassDef, keeping)
+
+
+def _wrapped_where_made(method: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:
+    """The method that wraps a scheduler as it puts it into an attribute, where it did so later."""
+    lines = [*syntax.body_of(method)]
+    for line in syntax.body_of(method):
+        call = syntax.lone_call(line)
+        if call is None or symbols.method(call) != "wrap_lr_scheduler" or not call.args:
+            continue
+        target = syntax.code(call.args[0].value)
+        made = next((each for each in lines if syntax.target_of(each) == target), None)
+        small = syntax.simple(made) if made is not None else None
+        if made is None or not isinstance(small, cst.Assign) or "." not in target:
+            continue
+        between = lines[lines.index(made) + 1 : lines.index(line)]
+        known = {name for each in between for name in syntax.names_in(each)}
+        asked = {name for arg in call.args[1:] for name in syntax.names_in(arg)}
+        is_used = any(syntax.mentions(each, target) for each in between)
+        if is_used or asked & known - {syntax.self_name(method)}:
+            continue
+        first = call.args[0].with_changes(value=small.value)
+        wrapped = call.with_changes(args=[first, *call.args[1:]])
+        lines[lines.index(made)] = syntax.with_node(made, small.value, wrapped)
+        lines.remove(line)
+    return syntax.with_body(method, lines)
 
 
 def _keep_returned(tree: cst.Module, symbols: Symbols) -> cst.Module:
@@ -193,6 +218,11 @@ class _Keeping(cst.CSTTransformer):
         is_hidden = member == "wrap_optimizer" and "optimizers" not in self._asked
         if isinstance(syntax.simple(updated), cst.Return) or (is_list and is_hidden):
             return updated
+        owner, _, attribute = syntax.code(call.args[0].value).partition(".")
+        is_kept = owner == self._own and attribute.isidentifier() and not variable
+        if is_kept and not is_list and member == "wrap_lr_scheduler":
+            # The attribute that it is in already keeps it.
+            return updated.with_changes(body=[syntax.assignment(call.args[0].value, call)])
         own_name = LISTS[member] if is_list else variable or KEPT.get(member, "model")
         name = self._name(own_name if own_name == variable else f"{self._prefix}{own_name}")
         target = syntax.expression(name)

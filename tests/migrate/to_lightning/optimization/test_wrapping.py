@@ -288,3 +288,17 @@ def test_what_a_loop_puts_into_a_list_of_the_trial_is_kept_there_alone(tmp_path)
     made = rewritten(tmp_path, trial((OPT, loop)))
     assert made.count("scheduler.step()") == 1 and ".schedulers" not in made
     assert "[*self.decays]" in method(made, "configure_optimizers")
+
+
+@pytest.mark.parametrize("between", ["", "self.rates = 2", "print(self.decay)"])
+def test_a_scheduler_that_is_in_an_attribute_already_gets_no_other(between, tmp_path):
+    """It is made where Lightning asks for it, unless something has to do with it before."""
+    lines = f"""{OPT}
+        self.decay = torch.optim.lr_scheduler.ExponentialLR(self.opt, 0.9)
+        {between}
+        context.wrap_lr_scheduler(self.decay, LRScheduler.StepMode.STEP_EVERY_BATCH)"""
+    made = rewritten(tmp_path, trial((OPT, lines)))
+    assert "lr_scheduler =" not in made
+    is_used = "decay" in between
+    assert ("decay = torch" in method(made, "configure_optimizers")) is not is_used
+    assert ("self.decay," in method(made, "configure_optimizers")) is is_used
