@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from det_compat.script.ending import INTERRUPTED
 from det_compat.shared.extras import how_to_install
 
 if TYPE_CHECKING:
@@ -76,6 +77,9 @@ def _command(args: argparse.Namespace) -> int:
     except (ImportError, OSError, ValueError) as error:
         print(f"det-compat: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("det-compat: interrupted", file=sys.stderr)
+        return INTERRUPTED
 
 
 def _check_extra() -> None:

@@ -1,10 +1,12 @@
 """Work that several processes share, where there is enough of it."""
 
 import gc
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from multiprocessing import active_children
+from typing import Any, TypeVar
 
 _Job = TypeVar("_Job")
 _Result = TypeVar("_Result")
@@ -14,9 +16,32 @@ def in_processes(
     work: Callable[[_Job], _Result], jobs: Sequence[_Job], processes: int
 ) -> Iterator[_Result]:
     """What comes of each job, in their order, by so many processes."""
-    with ProcessPoolExecutor(processes) as pool:
-        # What comes with the work goes to each process a few times, and not for each job.
-        yield from pool.map(work, jobs, chunksize=len(jobs) // (processes * 8) + 1)
+    others = {*active_children()}
+    with ProcessPoolExecutor(processes, initializer=_begin, initargs=(work,)) as pool:
+        try:
+            yield from pool.map(_done, jobs)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in {*active_children()} - others:
+                process.terminate()
+            raise
+
+
+def _begin(work: Callable[[Any], Any]) -> None:
+    """Keep what each job of this process needs, which is sent once.
+
+    Ctrl-C reaches every process of a terminal, and the first one says what comes of it.
+    """
+    global _work
+    _work = work
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _done(job: Any) -> Any:
+    return _work(job)
+
+
+_work: Callable[[Any], Any]
 
 
 @contextmanager

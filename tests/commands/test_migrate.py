@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 import yaml
@@ -236,3 +240,24 @@ def test_the_last_line_says_what_was_not_verified(repository, capsys):
     )
     assert main(["migrate", str(repository), "--to", "det_compat"]) == 0
     assert "not verified" not in capsys.readouterr().err
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.cpu_count() == 1, reason="/proc says when processes have begun"
+)
+def test_ctrl_c_ends_all_processes_with_one_line(tmp_path):
+    for index in range(40):
+        folder = tmp_path / str(index)
+        folder.mkdir()
+        (folder / f"trial{index}.py").write_text(trial() + "x = 1\n" * 300)
+    command = [sys.executable, "-m", "det_compat", "migrate", "--to", "lightning", str(tmp_path)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, start_new_session=True) as started:
+        children = Path(f"/proc/{started.pid}/task/{started.pid}/children")
+        while started.poll() is None and not children.read_text():
+            time.sleep(0.05)
+        # What Python calls around a fork swallows the exception that a signal is.
+        time.sleep(0.5)
+        os.killpg(started.pid, signal.SIGINT)
+        out, error = started.communicate(timeout=60)
+    assert (out, error.decode(), started.returncode) == (b"", "det-compat: interrupted\n", 130)
