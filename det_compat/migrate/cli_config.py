@@ -12,6 +12,7 @@ from det_compat.config.shims import seeded
 from det_compat.migrate.configs import BATCHES, aggregating
 from det_compat.migrate.results import FileResult, Migration
 from det_compat.migrate.review.arguments import accumulates, unnamed
+from det_compat.migrate.review.process_counts import SIZE, takes_size
 from det_compat.migrate.review.project import Code, Text, methods
 from det_compat.migrate.to_lightning.plan import UNUSED
 from det_compat.migrate.to_lightning.scripts.step_counts import steps_of_module
@@ -32,7 +33,7 @@ def lightning_config(path: Path, migration: Migration) -> FileResult:
     config = read_config(path)
     target = path.with_name(f"{path.stem}.lightning.yaml")
     node = _module(config, migration)
-    contents = _contents(config, migration)
+    contents = _contents(config, migration, node)
     batches = contents["trainer"].get("max_steps", 0)
     steps, left = divmod(batches, _accumulated(config) if accumulates(node) else 1)
     if accumulates(node):
@@ -141,7 +142,9 @@ def _is_several(made: ast.expr | None) -> bool:
     return is_list or isinstance(made, ast.ListComp)
 
 
-def _contents(config: ExperimentConfig, migration: Migration) -> dict[str, Any]:
+def _contents(
+    config: ExperimentConfig, migration: Migration, node: ast.ClassDef | None
+) -> dict[str, Any]:
     model = dict(config.hyperparameters.constants())
     source = b"".join(file.after for file in migration.files)
     whole = seeded(config.raw, _SEED)
@@ -151,6 +154,8 @@ def _contents(config: ExperimentConfig, migration: Migration) -> dict[str, Any]:
             model[name] = value
     seed = {} if config.seed is None else {"seed_everything": config.seed}
     trainer = _trainer(config)
+    if trainer["devices"] > 1 and node is not None and takes_size(node):
+        model[SIZE] = trainer["devices"]
     if trainer["devices"] > 1 and UNUSED.encode() in source:
         trainer["strategy"] = UNUSED
     return {**seed, "trainer": trainer, "model": model}

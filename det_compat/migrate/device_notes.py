@@ -5,14 +5,13 @@ from collections.abc import Iterator
 
 from det_compat.migrate.configs import configs_of
 from det_compat.migrate.results import FileResult, Migration
+from det_compat.migrate.review.process_counts import SEVERAL
 from det_compat.migrate.to_lightning.data.seeds import ORDER
 
 _ORDER = (
     "Lightning shuffles what this loads on several devices, which are asked for, and "
     "Determined kept its order; see MIGRATION.md#what-migrate-leaves-to-you"
 )
-#: A Trainer that is told of more devices than one, or of as many as there are at run time.
-_SEVERAL = re.compile(rb"\.Trainer\(\s*devices=(?!1\b)")
 
 
 def device_notes(migration: Migration) -> Iterator[str]:
@@ -20,7 +19,7 @@ def device_notes(migration: Migration) -> Iterator[str]:
 
     Nothing is to be changed for one device, nor where the order does not matter.
     """
-    scripts = [each.after for each in migration.files if _SEVERAL.search(each.after)]
+    scripts = [each.after for each in migration.files if SEVERAL.search(each.after)]
     for file in migration.files:
         configs = [each for name in file.trials for each in configs_of(file.path, name)]
         word = re.compile(rf"\b{re.escape(file.path.stem)}\b".encode())

@@ -21,6 +21,7 @@ from det_compat.migrate.processes import in_processes, without_collector
 from det_compat.migrate.results import FileResult, Migration
 from det_compat.migrate.review.notebooks import using
 from det_compat.migrate.review.nothing_to_migrate import set_aside
+from det_compat.migrate.review.process_counts import ProcessCounts
 from det_compat.migrate.review.review import reviewed
 from det_compat.migrate.target import Problems, Target
 from det_compat.migrate.to_context.created import Created
@@ -44,9 +45,10 @@ TARGETS: dict[str, tuple[type[Target], ...]] = {
     # Lightning's callbacks are made of those that older trials had.
     "context": (PedlNames, OldHooks, Context, Created, PedlLeft),
     # What an adapter trained is a trial in between, and becomes a module with the others.
+    # Scripts tell modules last what these have asked for by then.
     "lightning": (
         *(PedlNames, Context, Created, AskedContexts, OwnDevices),
-        *(Adapters, Lightning, AdaptedModules),
+        *(Adapters, Lightning, AdaptedModules, ProcessCounts),
     ),
 }
 
