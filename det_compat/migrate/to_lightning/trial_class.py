@@ -36,10 +36,12 @@ from det_compat.migrate.to_lightning.metrics.unknown import are_unknown
 from det_compat.migrate.to_lightning.optimization import gradients, stepping
 from det_compat.migrate.to_lightning.optimization.closures import left_of_steps
 from det_compat.migrate.to_lightning.optimization.optimizers import (
+    by_attributes,
     configure_optimizers,
     left_of_wraps,
     moved_lines,
     used_attributes,
+    wrapped_names,
 )
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.to_lightning.steps import training_step, validation_step
@@ -124,7 +126,8 @@ class _Rewriting:
                 is_automatic=plan.is_automatic,
             )
             self._asks = bool(moved) or stepping.asks_where_it_steps(self.own, plan, self.file)
-            init = _without(init, moved)
+            models, init = wrapped_names(init, self.file.symbols), _without(init, moved)
+            moved = by_attributes(moved, models)
         asking = [*early, *([init] if init is not None else [])]
         asks_size = not plan.is_mixin and (
             any(asks_sizes(each, self.file.symbols) for each in asking)

@@ -1,7 +1,7 @@
 """Wrapped models, optimizers and schedulers: ``configure_optimizers``."""
 
 import textwrap
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import libcst as cst
 from libcst.helpers import ensure_type
@@ -49,13 +49,19 @@ def moved_lines(
     if len(moved) != sum(len(symbols.calls(line, *_MOVED)) for line in body):
         return []
     targets = {_target(line) for line in moved}
-    moved = [line for line in body if line in moved or _has_default(line, targets)]
+    given = {_target(line) for line in moved if _wraps_itself(line)}
+    moved = [
+        line
+        for line in body
+        if line in moved or _has_default(line, targets) or _makes_one(line, given)
+    ]
     moved = _with_locals(body, moved)
     rest = [*early, *(line for line in body if line not in moved)]
     made = {_target(line) for line in moved}
     local = syntax.local_names(init) - {syntax.self_name(init)}
     needed = {name for line in moved for name in syntax.names_in(line)} & local
-    if needed - made or any(_asks_for(node, name) for name in made for node in rest):
+    needed -= made | wrapped_names(init, symbols).keys()
+    if needed or any(_asks_for(node, name) for name in made for node in rest):
         return []
     attributes = (found for node in rest for found in syntax.find(node, cst.Attribute))
     members = {pair[1] for found in attributes if (pair := symbols.member(found)) is not None}
@@ -66,6 +72,34 @@ def moved_lines(
     return (
         [] if is_asked and any(_hands_on(node, syntax.self_name(init)) for node in rest) else moved
     )
+
+
+def wrapped_names(init: cst.FunctionDef, symbols: Symbols) -> dict[str, str]:
+    """The variables of ``__init__`` that are models, with the attributes that keep these."""
+    body, me = syntax.body_of(init), syntax.self_name(init)
+    targets = [syntax.code(each.target) for each in syntax.find(init.body, cst.AssignTarget)]
+    found: dict[str, str] = {}
+    for at, line in enumerate(body):
+        call, target = syntax.call_of(line), _target(line)
+        if call is None or symbols.method(call) != "wrap_model" or len(call.args) != 1:
+            continue
+        later = (each for after in body[at + 1 :] for each in syntax.find(after, cst.AssignTarget))
+        name = syntax.code(call.args[0].value)
+        is_last = name not in map(syntax.code, (each.target for each in later))
+        is_own = target.startswith(f"{me}.") and targets.count(target) == 1
+        if name.isidentifier() and is_last and is_own and targets.count(name) == 1:
+            found[name] = target
+    return found
+
+
+def by_attributes(
+    moved: Sequence[cst.BaseStatement], names: Mapping[str, str]
+) -> list[cst.BaseStatement]:
+    """Statements that ask for attributes in place of variables."""
+    lines = [*moved]
+    for name, attribute in names.items():
+        lines = [syntax.replaced(line, name, attribute) for line in lines]
+    return lines
 
 
 def _asks_for(node: cst.CSTNode, target: str) -> bool:
@@ -118,6 +152,17 @@ def _has_default(line: cst.BaseStatement, targets: Collection[str]) -> bool:
     """Whether a statement says that there is none of these yet."""
     value = getattr(syntax.simple(line), "value", None)
     return _target(line) in targets and value is not None and syntax.code(value) == "None"
+
+
+def _wraps_itself(line: cst.BaseStatement) -> bool:
+    """Whether a statement wraps what its own target is by then."""
+    call = syntax.call_of(line)
+    return call is not None and bool(call.args) and _target(line) == syntax.code(call.args[0].value)
+
+
+def _makes_one(line: cst.BaseStatement, targets: Collection[str]) -> bool:
+    """Whether a statement makes one of these by a call."""
+    return syntax.call_of(line) is not None and syntax.target_of(line) in targets
 
 
 def _target(line: cst.BaseStatement) -> str:
