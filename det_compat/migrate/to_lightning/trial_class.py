@@ -35,13 +35,12 @@ from det_compat.migrate.to_lightning.metrics.training import training_hooks
 from det_compat.migrate.to_lightning.metrics.unknown import are_unknown
 from det_compat.migrate.to_lightning.optimization import gradients, stepping
 from det_compat.migrate.to_lightning.optimization.closures import left_of_steps
+from det_compat.migrate.to_lightning.optimization.kept import by_attributes, wrapped_names
 from det_compat.migrate.to_lightning.optimization.optimizers import (
-    by_attributes,
     configure_optimizers,
     left_of_wraps,
     moved_lines,
     used_attributes,
-    wrapped_names,
 )
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.to_lightning.steps import training_step, validation_step

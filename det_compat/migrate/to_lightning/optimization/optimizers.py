@@ -1,7 +1,7 @@
 """Wrapped models, optimizers and schedulers: ``configure_optimizers``."""
 
 import textwrap
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
 from libcst.helpers import ensure_type
@@ -13,7 +13,7 @@ from det_compat.migrate.to_lightning.metrics.training import (
     undecided,
 )
 from det_compat.migrate.to_lightning.optimization.accumulation import methods
-from det_compat.migrate.to_lightning.optimization.kept import wrappings
+from det_compat.migrate.to_lightning.optimization.kept import wrapped_names, wrappings
 from det_compat.migrate.to_lightning.optimization.schedulers import (
     listed,
     listed_schedulers,
@@ -72,34 +72,6 @@ def moved_lines(
     return (
         [] if is_asked and any(_hands_on(node, syntax.self_name(init)) for node in rest) else moved
     )
-
-
-def wrapped_names(init: cst.FunctionDef, symbols: Symbols) -> dict[str, str]:
-    """The variables of ``__init__`` that are models, with the attributes that keep these."""
-    body, me = syntax.body_of(init), syntax.self_name(init)
-    targets = [syntax.code(each.target) for each in syntax.find(init.body, cst.AssignTarget)]
-    found: dict[str, str] = {}
-    for at, line in enumerate(body):
-        call, target = syntax.call_of(line), _target(line)
-        if call is None or symbols.method(call) != "wrap_model" or len(call.args) != 1:
-            continue
-        later = (each for after in body[at + 1 :] for each in syntax.find(after, cst.AssignTarget))
-        name = syntax.code(call.args[0].value)
-        is_last = name not in map(syntax.code, (each.target for each in later))
-        is_own = target.startswith(f"{me}.") and targets.count(target) == 1
-        if name.isidentifier() and is_last and is_own and targets.count(name) == 1:
-            found[name] = target
-    return found
-
-
-def by_attributes(
-    moved: Sequence[cst.BaseStatement], names: Mapping[str, str]
-) -> list[cst.BaseStatement]:
-    """Statements that ask for attributes in place of variables."""
-    lines = [*moved]
-    for name, attribute in names.items():
-        lines = [syntax.replaced(line, name, attribute) for line in lines]
-    return lines
 
 
 def _asks_for(node: cst.CSTNode, target: str) -> bool:
@@ -193,6 +165,7 @@ def configure_optimizers(
     kept = used | lacking if moved else {*every}
     names = {n: _own(n) if n in kept or not n.isidentifier() else n for n in every}
     local = {f"self.{name}" for name, text in names.items() if text == name}
+    names |= {name: made for name, made in _by_variables(moved).items() if names.get(name) == name}
     lines = [line for line in moved if not _has_default(line, local)]
     lines = [without_word_of_wrapping(_unwrapped_line(line, names)) for line in lines]
     lines[:1] = [line.with_changes(leading_lines=comments_of(line)) for line in lines[:1]]
@@ -222,6 +195,21 @@ def configure_optimizers(
     )
     due = methods(plan.accumulation) if plan.accumulation is not None else []
     return [whole, *counted, *stepping_hooks(plan, schedulers), *due]
+
+
+def _by_variables(moved: Sequence[cst.BaseStatement]) -> dict[str, str]:
+    """The attributes for what variables are already that move along."""
+    targets, found = [_target(line) for line in moved], dict[str, str]()
+    for line in moved:
+        call, attribute = syntax.call_of(line), _target(line).removeprefix("self.")
+        name = syntax.code(call.args[0].value) if call is not None and call.args else ""
+        if (
+            call is not None
+            and targets.count(name) == 1
+            and syntax.code(call.func).endswith(_MOVED)
+        ):
+            found[attribute] = name
+    return {attribute: name for attribute, name in found.items() if name.isidentifier()}
 
 
 def used_attributes(nodes: Sequence[cst.CSTNode], plan: TrialPlan, file: LightningFile) -> set[str]:
@@ -284,7 +272,7 @@ def on_train_start(self):
 
 def _unwrapped_line(line: cst.BaseStatement, names: dict[str, str]) -> cst.BaseStatement:
     for attribute, name in names.items():
-        if name == attribute:
+        if name.isidentifier():
             line = syntax.replaced(line, f"self.{attribute}", name)
     return line
 

@@ -463,3 +463,35 @@ def test_what_init_makes_by_variables_moves(lines, made, tmp_path):
     result = rewritten(tmp_path, trial((WRAPPED, text)))
     assert method(result, "configure_optimizers").endswith(made)
     assert "MIGRATE" not in result
+
+
+def test_variables_that_move_are_returned_under_their_names(tmp_path):
+    lines = """\
+        model = torch.nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+        self.model = context.wrap_model(model)
+        self.opt = context.wrap_optimizer(optimizer)
+        self.by = context.wrap_lr_scheduler(scheduler, LRScheduler.StepMode.STEP_EVERY_EPOCH)
+"""
+    made = method(rewritten(tmp_path, trial((WRAPPED, lines))), "configure_optimizers")
+    assert '"optimizer": optimizer,' in made
+    assert '"scheduler": scheduler,' in made
+    assert "opt =" not in made
+    assert "by" not in made
+
+
+def test_a_variable_that_is_two_optimizers_is_neither(tmp_path):
+    lines = """\
+        self.model = context.wrap_model(torch.nn.Linear(2, 1))
+        made = torch.optim.SGD([self.model.weight], lr=0.1)
+        self.opt = context.wrap_optimizer(made)
+        made = torch.optim.SGD([self.model.bias], lr=0.1)
+        self.other = context.wrap_optimizer(made)
+"""
+    step = "        self.context.step_optimizer(self.opt)\n"
+    both = f"{step}{step.replace('opt)', 'other)')}"
+    made = method(
+        rewritten(tmp_path, trial((WRAPPED, lines), (step, both))), "configure_optimizers"
+    )
+    assert made.endswith("return [self.opt, self.other]")
