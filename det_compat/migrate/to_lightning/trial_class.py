@@ -36,6 +36,7 @@ from det_compat.migrate.to_lightning.metrics.training import training_hooks
 from det_compat.migrate.to_lightning.metrics.unknown import are_unknown
 from det_compat.migrate.to_lightning.optimization import gradients, stepping
 from det_compat.migrate.to_lightning.optimization.closures import left_of_steps
+from det_compat.migrate.to_lightning.optimization.kept import by_attributes, wrapped_names
 from det_compat.migrate.to_lightning.optimization.optimizers import (
     configure_optimizers,
     left_of_wraps,
@@ -124,7 +125,8 @@ class _Rewriting:
                 is_automatic=plan.is_automatic,
             )
             self._asks = bool(moved) or stepping.asks_where_it_steps(self.own, plan, self.file)
-            init = _without(init, moved)
+            models, init = wrapped_names(init, self.file.symbols), _without(init, moved)
+            moved = by_attributes(moved, models)
             # What only the moved statements call is not called before there is a Trainer any more.
             names &= {*reachable({**self.own, "__init__": init}, "__init__")}
             early = [method for name, method in self.own.items() if name in names]

@@ -13,7 +13,7 @@ from det_compat.migrate.to_lightning.metrics.training import (
     undecided,
 )
 from det_compat.migrate.to_lightning.optimization.accumulation import methods
-from det_compat.migrate.to_lightning.optimization.kept import wrappings
+from det_compat.migrate.to_lightning.optimization.kept import wrapped_names, wrappings
 from det_compat.migrate.to_lightning.optimization.schedulers import (
     listed,
     listed_schedulers,
@@ -50,13 +50,19 @@ def moved_lines(
     if len(moved) != sum(len(symbols.calls(line, *_MOVED)) for line in body):
         return []
     targets = {_target(line) for line in moved}
-    moved = [line for line in body if line in moved or _has_default(line, targets)]
+    given = {_target(line) for line in moved if _wraps_itself(line)}
+    moved = [
+        line
+        for line in body
+        if line in moved or _has_default(line, targets) or _makes_one(line, given)
+    ]
     moved = _with_locals(body, moved)
     rest = [*early, *(line for line in body if line not in moved)]
     made = {_target(line) for line in moved}
     local = syntax.local_names(init) - {syntax.self_name(init)}
     needed = {name for line in moved for name in syntax.names_in(line)} & local
-    if needed - made or any(_asks_for(node, name) for name in made for node in rest):
+    needed -= made | wrapped_names(init, symbols).keys()
+    if needed or any(_asks_for(node, name) for name in made for node in rest):
         return []
     attributes = (found for node in rest for found in syntax.find(node, cst.Attribute))
     members = {pair[1] for found in attributes if (pair := symbols.member(found)) is not None}
@@ -121,6 +127,17 @@ def _has_default(line: cst.BaseStatement, targets: Collection[str]) -> bool:
     return _target(line) in targets and value is not None and syntax.code(value) == "None"
 
 
+def _wraps_itself(line: cst.BaseStatement) -> bool:
+    """Whether a statement wraps what its own target is by then."""
+    call = syntax.call_of(line)
+    return call is not None and bool(call.args) and _target(line) == syntax.code(call.args[0].value)
+
+
+def _makes_one(line: cst.BaseStatement, targets: Collection[str]) -> bool:
+    """Whether a statement makes one of these by a call."""
+    return syntax.call_of(line) is not None and syntax.target_of(line) in targets
+
+
 def _target(line: cst.BaseStatement) -> str:
     return syntax.target_of(_maker(line)) or ""
 
@@ -149,6 +166,7 @@ def configure_optimizers(
     kept = used | lacking if moved else {*every}
     names = {n: _own(n) if n in kept or not n.isidentifier() else n for n in every}
     local = {f"self.{name}" for name, text in names.items() if text == name}
+    names |= {name: made for name, made in _by_variables(moved).items() if names.get(name) == name}
     lines = [line for line in moved if not _has_default(line, local)]
     lines = [without_word_of_wrapping(_unwrapped_line(line, names)) for line in lines]
     lines[:1] = [line.with_changes(leading_lines=comments_of(line)) for line in lines[:1]]
@@ -178,6 +196,21 @@ def configure_optimizers(
     )
     due = methods(plan.accumulation) if plan.accumulation is not None else []
     return [whole, *counted, *stepping_hooks(plan, schedulers), *due]
+
+
+def _by_variables(moved: Sequence[cst.BaseStatement]) -> dict[str, str]:
+    """The attributes for what variables are already that move along."""
+    targets, found = [_target(line) for line in moved], dict[str, str]()
+    for line in moved:
+        call, attribute = syntax.call_of(line), _target(line).removeprefix("self.")
+        name = syntax.code(call.args[0].value) if call is not None and call.args else ""
+        if (
+            call is not None
+            and targets.count(name) == 1
+            and syntax.code(call.func).endswith(_MOVED)
+        ):
+            found[attribute] = name
+    return {attribute: name for attribute, name in found.items() if name.isidentifier()}
 
 
 def used_attributes(nodes: Sequence[cst.CSTNode], plan: TrialPlan, file: LightningFile) -> set[str]:
@@ -240,7 +273,7 @@ def on_train_start(self):
 
 def _unwrapped_line(line: cst.BaseStatement, names: dict[str, str]) -> cst.BaseStatement:
     for attribute, name in names.items():
-        if name == attribute:
+        if name.isidentifier():
             line = syntax.replaced(line, f"self.{attribute}", name)
     return line
 

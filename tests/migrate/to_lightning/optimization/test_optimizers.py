@@ -397,3 +397,101 @@ def test_what_a_validation_needs_is_made_before_there_is_training(tmp_path):
     made = rewritten(tmp_path, trial((old, looked)))
     assert "self.opt = torch.optim.SGD(" in method(made, "__init__")
     assert "return self.opt" in method(made, "configure_optimizers")
+
+
+WRAPPED = (
+    "        self.model = context.wrap_model(torch.nn.Linear(2, 1))\n"
+    "        self.opt = context.wrap_optimizer(torch.optim.SGD(self.model.parameters(), lr=0.1))\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "made"),
+    [
+        pytest.param(
+            [
+                "self.model = context.wrap_model(torch.nn.Linear(2, 1))",
+                "self.opt = torch.optim.SGD(self.model.parameters(), lr=0.1)",
+                "self.opt = context.wrap_optimizer(self.opt)",
+            ],
+            "opt = torch.optim.SGD(self.model.parameters(), lr=0.1)\n    return opt",
+            id="what is wrapped has its name already",
+        ),
+        pytest.param(
+            [
+                "model = torch.nn.Linear(2, 1)",
+                "opt = torch.optim.SGD(params=model.parameters(), lr=0.1)",
+                "self.model = context.wrap_model(model)",
+                "self.opt = context.wrap_optimizer(opt)",
+            ],
+            "opt = torch.optim.SGD(params=self.model.parameters(), lr=0.1)\n    return opt",
+            id="the model is a variable",
+        ),
+        pytest.param(
+            [
+                "model = torch.nn.Linear(2, 1)",
+                "self.model = context.wrap_model(model=model)",
+                "self.opt = context.wrap_optimizer(torch.optim.SGD(model.parameters(), lr=0.1))",
+            ],
+            "return torch.optim.SGD(self.model.parameters(), lr=0.1)",
+            id="the model is given by name",
+        ),
+        pytest.param(
+            [
+                "model = torch.nn.Linear(2, 1)",
+                "self.model = context.wrap_model(model)",
+                "model = torch.nn.Linear(3, 1)",
+                "self.opt = context.wrap_optimizer(torch.optim.SGD(model.parameters(), lr=0.1))",
+            ],
+            "return self.opt",
+            id="the variable is another model by then",
+        ),
+        pytest.param(
+            [
+                "self.model = context.wrap_model(torch.nn.Linear(2, 1))",
+                "self.opt = torch.optim.SGD(self.model.parameters(), lr=0.1)",
+                "print(self.opt)",
+                "self.opt = context.wrap_optimizer(self.opt)",
+            ],
+            "return self.opt",
+            id="something else needs it",
+        ),
+    ],
+)
+def test_what_init_makes_by_variables_moves(lines, made, tmp_path):
+    text = "".join(f"        {line}\n" for line in lines)
+    result = rewritten(tmp_path, trial((WRAPPED, text)))
+    assert method(result, "configure_optimizers").endswith(made)
+    assert "MIGRATE" not in result
+
+
+def test_variables_that_move_are_returned_under_their_names(tmp_path):
+    lines = """\
+        model = torch.nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+        self.model = context.wrap_model(model)
+        self.opt = context.wrap_optimizer(optimizer)
+        self.by = context.wrap_lr_scheduler(scheduler, LRScheduler.StepMode.STEP_EVERY_EPOCH)
+"""
+    made = method(rewritten(tmp_path, trial((WRAPPED, lines))), "configure_optimizers")
+    assert '"optimizer": optimizer,' in made
+    assert '"scheduler": scheduler,' in made
+    assert "opt =" not in made
+    assert "by" not in made
+
+
+def test_a_variable_that_is_two_optimizers_is_neither(tmp_path):
+    lines = """\
+        self.model = context.wrap_model(torch.nn.Linear(2, 1))
+        made = torch.optim.SGD([self.model.weight], lr=0.1)
+        self.opt = context.wrap_optimizer(made)
+        made = torch.optim.SGD([self.model.bias], lr=0.1)
+        self.other = context.wrap_optimizer(made)
+"""
+    step = "        self.context.step_optimizer(self.opt)\n"
+    both = f"{step}{step.replace('opt)', 'other)')}"
+    made = method(
+        rewritten(tmp_path, trial((WRAPPED, lines), (step, both))), "configure_optimizers"
+    )
+    assert made.endswith("return [self.opt, self.other]")

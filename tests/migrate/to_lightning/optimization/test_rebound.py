@@ -41,7 +41,7 @@ def test_what_is_wrapped_keeps_its_order(tmp_path):
     lines = [f"{name} = {SGD}" for name in "ab"]
     lines += [f"{name} = context.wrap_optimizer({name})" for name in "ab"]
     made = rewritten(tmp_path, _of(*lines, "self.a = a", "self.opt = b"))
-    assert "return [a, opt]" in method(made, "configure_optimizers")
+    assert "return [a, b]" in method(made, "configure_optimizers")
     other = rewritten(tmp_path, _of(*lines, "self.opt = b", "self.a = a"))
     assert "configure_optimizers must return every optimizer" in other
 
