@@ -1,8 +1,9 @@
 """PyTorchCallbacks become Lightning's, hook by hook."""
 
 import ast
+import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import libcst as cst
 from libcst.helpers import ensure_type
@@ -35,6 +36,9 @@ class _Hook:
 _EPOCH = {"epoch_idx": "trainer.current_epoch"}
 #: Determined gave NumPy's numbers, which other code may write down or keep, or call methods of.
 _VALUES = "name: np.float64(value.item())"
+#: Those of them that plain numbers have not, and plain numbers.
+_OF_NUMPY = re.compile(r"\.(item|tolist|astype|round|dtype|mean|sum|max|min)\b")
+_PLAIN = {"metrics": "{name: value.item() for name, value in trainer.callback_metrics.items()}"}
 _METRICS = {"metrics": f"{{{_VALUES} for name, value in trainer.callback_metrics.items()}}"}
 #: The hook of a start that asks where it is: Lightning knows when it has restored a checkpoint.
 _STARTING = "on_trial_startup"
@@ -240,6 +244,9 @@ def _method(
         return marked(method, f"Lightning calls {hook.name} instead, with other arguments")
     if hook.old is _METRICS:
         method = with_logged_names(method, [*file.trials.values()])
+    if hook.old is _METRICS and "state_dict" in syntax.methods(node):
+        # Lightning does not load NumPy's numbers from a checkpoint.
+        hook = hook if _OF_NUMPY.search(syntax.code(node)) else replace(hook, old=_PLAIN)
     made = _renamed(method, hook)
     if any("np.float64" in syntax.code(line) for line in syntax.body_of(made)):
         file.imports.new.add("import numpy as np")

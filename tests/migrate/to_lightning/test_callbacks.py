@@ -67,6 +67,16 @@ def test_what_hooks_were_given(tmp_path):
     assert made.startswith("import numpy as np\n")
 
 
+@pytest.mark.parametrize(("ending", "is_plain"), [("", True), (".item()", False)])
+def test_metrics_that_go_into_a_checkpoint_are_plain_numbers(ending, is_plain, tmp_path):
+    """Lightning loads no numbers of NumPy from there."""
+    state = "        return None\n\n    def state_dict(self):\n        return {'best': self.best}"
+    line = f"results['error']{ending})\n{state}\n\n    def f(self):\n        print(1"
+    made = callback(tmp_path, "on_validation_end(self, results)", line)
+    assert ("{name: value.item() for name, value in" in made) is is_plain
+    assert ("np.float64" in made) is not is_plain
+
+
 @pytest.mark.parametrize(
     ("line", "is_early"),
     [

@@ -167,6 +167,10 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> list[c
         names = [p.name.value for p in (*init.params.params, *init.params.kwonly_params)]
         is_dict = plan.arguments.is_open and "hparams" in names
         saved = "hparams" if is_dict else _left_out(plan, file)
+        # Lightning would take the arguments of mixins in front for hyperparameters, too.
+        heirs = (p for p in file.trials.values() if plan in p.ancestors and p is not plan)
+        if any(each.own.hands_rest_on for p in heirs for each in _mixins(p)):
+            saved = _all(init.params)
         said = _LEFT_OUT if "ignore" in saved else ""
         text = f"super().__init__()\n{said}{own}.save_hyperparameters({saved})\n"
         beside = [BATCHES] if plan.accumulation is not None else []
@@ -264,14 +268,13 @@ def _base_first(
     call = syntax.lone_call(line)
     between = [each.own for each in _mixins(plan) if "__init__" in each.own.methods]
     bases = [each.own.name for each in plan.parents if not each.is_mixin]
-    if plan.is_root or call is None or not is_init_of_next(call) or len(bases) != 1:
+    if plan.is_root or call is None or not is_init_of_next(call) or not between:
         return []
     is_given = any(symbols.is_context(arg.value) for arg in call.args)
-    if not is_given or not between or not all(own.passes_on for own in between):
-        return []
-    if any(own.hands_rest_on for own in between) or bases[0] not in plan.own.bases:
-        return []
-    return [syntax.statement(f"{bases[0]}.__init__(self, **hparams)"), line]
+    known = len(bases) == 1 and bases[0] in plan.own.bases
+    takes = all(own.passes_on and not own.hands_rest_on for own in between)
+    init = f"{bases[0]}.__init__(self, **hparams)" if is_given and known and takes else ""
+    return [syntax.statement(init), line] if init else []
 
 
 def _rest(call: cst.Call, plan: TrialPlan) -> str:
@@ -349,7 +352,7 @@ def mixin_init(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> c
     # What comes by stars is the context, too, which nobody could follow there.
     handed = {p.name.value for p in rest if isinstance(p, cst.Param)}
     handed |= {name for p in init.params.params if "context" in (name := p.name.value)}
-    goes_on = {_next_init(own, trial) for trial in trials}
+    goes_on = {_next_init(plan, trial) for trial in trials}
 
     def left(line: cst.BaseStatement) -> list[cst.BaseStatement]:
         call = syntax.lone_call(line)
@@ -389,12 +392,10 @@ def _mixins(plan: TrialPlan) -> list[TrialPlan]:
     return [each for index, each in enumerate(found) if each not in found[index + 1 :]]
 
 
-def _next_init(name: str, trial: TrialPlan) -> str:
+def _next_init(plan: TrialPlan, trial: TrialPlan) -> str:
     """What has the ``__init__`` behind that of a mixin: another mixin, a trial, or a module."""
-    mixins = [each.own for each in _mixins(trial)]
-    names = [own.name for own in mixins]
-    behind = mixins[names.index(name) + 1 :] if name in names else ()
-    if any("__init__" in own.methods for own in behind):
+    mixins = _mixins(trial)
+    if any("__init__" in each.own.methods for each in mixins[mixins.index(plan) + 1 :]):
         return "mixin"
     return "module" if trial.is_root else "trial"
 

@@ -15,9 +15,23 @@ _GRADIENTS = ("torch.enable_grad()", "torch.set_grad_enabled(True)")
 def with_gradients(method: cst.FunctionDef) -> cst.FunctionDef:
     """A method that a validation calls, with inference mode left where it asks for gradients.
 
-    Lightning's ``validate()`` is in inference mode, and its ``fit()`` is not.
+    Lightning's ``validate()`` is in inference mode, and its ``fit()`` is not. What a hook makes in
+    it before it asks could have no gradients.
     """
+    body = syntax.body_of(method)
+    before = body[syntax.has_docstring(body) : -1]
+    if method.name.value.startswith("on_validation") and before and asks_gradients(_code(method)):
+        # Leaving inference mode begins with gradients.
+        leaving = [cst.Decorator(syntax.expression(text)) for text in _WITHOUT_INFERENCE]
+        return method.with_changes(decorators=[*leaving, *method.decorators])
     return syntax.transformed(method, _Gradients())
+
+
+_WITHOUT_INFERENCE = ("torch.inference_mode(False)", "torch.no_grad()")
+
+
+def _code(method: cst.FunctionDef) -> str:
+    return "".join(map(syntax.code, syntax.body_of(method)))
 
 
 def asks_gradients(text: str) -> bool:

@@ -203,6 +203,7 @@ class Smooth:
     made = rewritten(tmp_path, trial(*changes))
     assert "MIGRATE" not in made
     assert head(made, "Smooth") == before
+    assert "        self.save_hyperparameters(hparams)\n" in head(made, "Base")
     assert "        super().__init__(smoothing=0.1, **hparams)\n" in head(made, "Trial")
     # A hyperparameter of the name of its argument would not go on.
     made = rewritten(tmp_path, trial(*changes).replace('"rate"', '"smoothing"'))

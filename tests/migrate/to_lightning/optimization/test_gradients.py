@@ -26,6 +26,22 @@ def on_validation_start(self):
         ),
         (
             """
+def on_validation_start(self):
+    features = self.encoder(self.data)
+    with torch.enable_grad():
+        self.fit(features)
+""",
+            """
+@torch.inference_mode(False)
+@torch.no_grad()
+def on_validation_start(self):
+    features = self.encoder(self.data)
+    with torch.enable_grad():
+        self.fit(features)
+""",
+        ),
+        (
+            """
 def evaluate_batch(self, batch):
     with torch.no_grad(), torch.enable_grad():
         self.adapt(batch)
