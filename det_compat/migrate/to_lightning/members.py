@@ -7,7 +7,7 @@ import libcst as cst
 from det_compat.migrate.configs import BATCHES
 from det_compat.migrate.to_lightning.data.loaders import NAMES
 from det_compat.migrate.to_lightning.data.moved import is_batch, is_tensor
-from det_compat.migrate.to_lightning.early.init_method import before_base
+from det_compat.migrate.to_lightning.early.mixins import before_base
 from det_compat.migrate.to_lightning.optimization.accumulation import IS_DUE
 from det_compat.migrate.to_lightning.plan import (
     TOTAL_BATCH,

@@ -13,13 +13,14 @@ from det_compat.migrate.to_lightning.class_facts import BATCH_METHODS, EVALUATIO
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.seeds import with_word_of_seeds
 from det_compat.migrate.to_lightning.early.computing import moved_early
-from det_compat.migrate.to_lightning.early.init_method import mixin_init, with_arguments
+from det_compat.migrate.to_lightning.early.init_method import with_arguments
 from det_compat.migrate.to_lightning.early.late import (
     late_values,
     left_to_lightning,
     never_later,
     setup_hook,
 )
+from det_compat.migrate.to_lightning.early.mixins import mixin_init
 from det_compat.migrate.to_lightning.metrics.in_place import changed_in_place
 from det_compat.migrate.to_lightning.metrics.logged import EACH_BATCH, as_numbers, by_name
 from det_compat.migrate.to_lightning.metrics.names import numbers_of, with_numbers_of
@@ -108,8 +109,7 @@ class _Rewriting:
         plan, init = self.plan, self.own.get("__init__")
         moved, late, told = (list[cst.BaseStatement]() for _ in range(3))
         # __init__ calls these methods, so they may need what it makes.
-        names = self._early(plan) - {"__init__"}
-        early = [method for name, method in self.own.items() if name in names]
+        early = [self.own[name] for name in self.own if name in self._early(plan) - {"__init__"}]
         if init is not None and not plan.is_mixin:
             stored = self._stored()
             gone, late, told = late_values(init, self.own, early, stored, self.file.symbols)
@@ -128,8 +128,8 @@ class _Rewriting:
             models, init = wrapped_names(init, self.file.symbols), _without(init, moved)
             moved = by_attributes(moved, models)
             # What only the moved statements call is not called before there is a Trainer any more.
-            names &= {*reachable({**self.own, "__init__": init}, "__init__")}
-            early = [method for name, method in self.own.items() if name in names]
+            called = {*reachable({**self.own, "__init__": init}, "__init__")}
+            early = [method for method in early if method.name.value in called]
         asking = [*early, *([init] if init is not None else [])]
         asks_size = not plan.is_mixin and (
             any(asks_sizes(each, self.file.symbols) for each in asking)

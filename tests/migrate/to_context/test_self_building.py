@@ -49,4 +49,4 @@ def test_on_to_lightning(tmp_path):
     made = rewritten(tmp_path, SOURCE)
     assert "determined" not in made
     assert "MIGRATE" not in made
-    assert "return self.sgd" in method(made, "configure_optimizers")
+    assert "return torch.optim.SGD(self.model.parameters(), lr=0.1)" in made

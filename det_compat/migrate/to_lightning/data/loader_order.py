@@ -10,13 +10,14 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import libcst as cst
 
 from det_compat.analysis.expressions import words
+from det_compat.migrate.to_lightning.data.done_once import is_text, leave_out_shared
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import parsed, variables_of
 from det_compat.migrate.tree.trial_attributes import VALIDATING, attributes_made
@@ -164,7 +165,7 @@ def needs_training_loader(own: Mapping[str, cst.FunctionDef], project: Project) 
     """
     found = ((name, parsed(syntax.code(method).strip()).body) for name, method in own.items())
     methods = {name: one for name, (one, *_) in found if isinstance(one, _FUNCTIONS)}
-    _leave_out_shared(methods)
+    leave_out_shared(methods)
     late = _traces(project, methods, [_TRAINING_LOADER]).changed
     # The loader of validations is made once: what it has read then is never read again.
     if late & _traces(project, methods, [_VALIDATION_LOADER]).read:
@@ -173,85 +174,6 @@ def needs_training_loader(own: Mapping[str, cst.FunctionDef], project: Project) 
     hooks = (f for name in VALIDATING for f, is_method in project.functions[name] if is_method)
     read = _traces(project, methods, VALIDATING, [*hooks]).read
     return bool((late - attributes_made(own, "__init__")) & read)
-
-
-def _leave_out_shared(methods: Mapping[str, _Function]) -> None:
-    """Take away what both loaders begin with, and only the one that is made first does.
-
-    Which of the two that is makes no difference to ``if not self.done: ...; self.done = True``.
-    """
-    if not {_TRAINING_LOADER, _VALIDATION_LOADER} <= methods.keys():
-        return
-    training, validation = (methods[name] for name in (_TRAINING_LOADER, _VALIDATION_LOADER))
-    at, start = (ast.get_docstring(each) is not None for each in (training, validation))
-    for line in validation.body[start:]:
-        shared = [*map(_text, training.body[at : at + 1])]
-        if [_text(line)] != shared or not all(
-            _is_done_once(each, validation.args.args, methods) for each in _called(line, methods)
-        ):
-            return
-        del training.body[at]
-
-
-def _called(line: ast.stmt, methods: Mapping[str, _Function]) -> list[ast.stmt]:
-    """What a statement does: that of a method which it calls with nothing, and that it is."""
-    call = line.value if isinstance(line, ast.Expr) else None
-    if not isinstance(call, ast.Call) or call.args or call.keywords:
-        return [line]
-    owner, _, name = ast.unparse(call.func).rpartition(".")
-    found = methods.get(name)
-    if found is None or [owner] != [each.arg for each in found.args.args]:
-        return [line]
-    return found.body[ast.get_docstring(found) is not None :]
-
-
-def _text(line: ast.stmt) -> str:
-    """The code of a statement, in which each placeholder that is asked as a context is the same."""
-    return re.sub(r"\b__det_\d+__(?=\.get_)", "context", ast.unparse(line))
-
-
-def _is_done_once(
-    line: ast.stmt, given: Sequence[ast.arg], methods: Mapping[str, _Function]
-) -> bool:
-    """Whether a statement is done once by itself, and sets no variable of the method.
-
-    A method that it calls may end before with nothing done.
-    """
-    if not isinstance(line, ast.If) or line.orelse or len(given) != 1:
-        return False
-    flag = re.fullmatch(rf"not ({given[0].arg}\.\w+)", ast.unparse(line.test))
-    done = _called(line.body[-1], methods)
-    is_set = flag is not None and ast.unparse(done[-1]) == f"{flag[1]} = True"
-    while done and any(isinstance(node, ast.Return) for each in done for node in ast.walk(each)):
-        is_set &= _is_idle(done.pop(0))
-    binding = (ast.Return, ast.Import, ast.ImportFrom)
-    return is_set and not any(
-        isinstance(node, binding)
-        or (isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load))
-        for node in ast.walk(line)
-    )
-
-
-def _is_idle(line: ast.stmt) -> bool:
-    """Whether a statement only sets variables, or looks for a reason to return."""
-    nodes = [*ast.walk(line)]
-    calls = (ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call))
-    stores = (n for n in nodes if isinstance(n, (ast.Attribute, ast.Subscript)))
-    is_storing = any(not isinstance(node.ctx, ast.Load) for node in stores)
-    return not is_storing and all(map(_LOOKING.fullmatch, calls))
-
-
-_LOOKING = re.compile(r".*\.get(_data_config|_hparams?)?|os\.path\.\w+")
-
-
-def _is_text(value: ast.expr) -> bool:
-    """Whether a value is known to be a text, which is never changed but replaced by another."""
-    if isinstance(value, ast.BinOp):
-        return _is_text(value.left) or _is_text(value.right)
-    if isinstance(value, ast.Call):
-        return ast.unparse(value.func) == "str"
-    is_constant = isinstance(value, ast.Constant) and isinstance(value.value, str)
-    return is_constant or isinstance(value, ast.JoinedStr)
 
 
 @dataclass
@@ -322,7 +244,7 @@ class _Reader:
             if isinstance(node, (ast.Attribute, ast.Subscript)):
                 if not isinstance(node.ctx, ast.Load):
                     self._change(node)
-            elif isinstance(node, ast.AugAssign) and not _is_text(node.value):
+            elif isinstance(node, ast.AugAssign) and not is_text(node.value):
                 self._change(node.target)
             elif isinstance(node, ast.Call):
                 self._call(node)

@@ -1,19 +1,18 @@
 """``__init__`` of a LightningModule: hyperparameters are its arguments."""
 
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 import libcst as cst
 
 from det_compat.migrate.configs import BATCHES
 from det_compat.migrate.line_length import INDENT, LINE
-from det_compat.migrate.to_lightning.class_facts import hands_rest_on, is_init_of_next
+from det_compat.migrate.to_lightning.class_facts import is_init_of_next
+from det_compat.migrate.to_lightning.early.mixins import mixins_of
 from det_compat.migrate.to_lightning.plan import UNUSED, LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import above, marked
 from det_compat.migrate.tree.parameters import DATA, Arguments
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.trial_attributes import reachable
 
 #: What the constructor of a trial did that has none itself: the module is the context.
 _BASES_INIT = syntax.statement("super().__init__(self)")
@@ -169,7 +168,7 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> list[c
         saved = "hparams" if is_dict else _left_out(plan, file)
         # Lightning would take the arguments of mixins in front for hyperparameters, too.
         heirs = (p for p in file.trials.values() if plan in p.ancestors and p is not plan)
-        if any(each.own.hands_rest_on for p in heirs for each in _mixins(p)):
+        if any(each.own.hands_rest_on for p in heirs for each in mixins_of(p)):
             saved = _all(init.params)
         said = _LEFT_OUT if "ignore" in saved else ""
         text = f"super().__init__()\n{said}{own}.save_hyperparameters({saved})\n"
@@ -248,7 +247,7 @@ def _passing_hparams(
 
 def _reaches_base(call: cst.Call, plan: TrialPlan) -> bool:
     """Whether hyperparameters that a trial gives by name come to the trial that it derives from."""
-    between = [each.own for each in _mixins(plan) if "__init__" in each.own.methods]
+    between = [each.own for each in mixins_of(plan) if "__init__" in each.own.methods]
     owner = syntax.code(call.func).removesuffix(".__init__")
     if owner in {each.own.name for each in plan.parents if not each.is_mixin}:
         return True
@@ -266,7 +265,7 @@ def _base_first(
     Nothing if that is no other order than it was, or not known to be none.
     """
     call = syntax.lone_call(line)
-    between = [each.own for each in _mixins(plan) if "__init__" in each.own.methods]
+    between = [each.own for each in mixins_of(plan) if "__init__" in each.own.methods]
     bases = [each.own.name for each in plan.parents if not each.is_mixin]
     if plan.is_root or call is None or not is_init_of_next(call) or not between:
         return []
@@ -292,112 +291,6 @@ def _rest(call: cst.Call, plan: TrialPlan) -> str:
         return "hparams"
     test = f'!= "{taken[0]}"' if len(taken) == 1 else f"not in {tuple(taken)}".replace("'", '"')
     return f"{{name: value for name, value in hparams.items() if name {test}}}"
-
-
-def before_base(node: cst.ClassDef, texts: Mapping[str, str]) -> cst.ClassDef:
-    """A class whose ``__init__`` does without what a module has before that of its base ran.
-
-    A trial could ask its context from the start, and keep whatever it liked.
-    """
-    own = syntax.methods(node)
-    init = own.get("__init__")
-    rest = None if init is None else init.params.star_kwarg
-    if init is None or rest is None:
-        return node
-    me, given = syntax.self_name(init), rest.name.value
-    body = syntax.body_of(init)
-
-    def hands_on(line: cst.BaseStatement) -> bool:
-        args = getattr(syntax.call_of(line), "args", ())
-        return any(arg.star == "**" and given in syntax.names_in(arg) for arg in args)
-
-    at = next((i for i, line in enumerate(body) if hands_on(line)), None)
-    if at is None:
-        return node
-
-    def asked(attribute: cst.Attribute) -> syntax.Expression:
-        name = attribute.attr.value
-        if syntax.code(attribute.value) != f"{me}.hparams" or hasattr(dict, name):
-            return attribute
-        return syntax.expression(f'{given}["{name}"]')
-
-    def asking(line: cst.BaseStatement) -> cst.BaseStatement:
-        return syntax.replaced(syntax.each(line, cst.Attribute, asked), f"{me}.hparams", given)
-
-    def without(line: cst.BaseStatement) -> cst.BaseStatement:
-        line = asking(line)
-        called = reachable(own, *(name for name in own if syntax.mentions(line, f"{me}.{name}")))
-        if any(syntax.has_attribute(own[name], "hparams") for name in called):
-            line = marked(line, "hyperparameters are kept by the __init__ of the base, below")
-        makers = (syntax.code(call.func) for call in syntax.find(line, cst.Call))
-        if (syntax.target_of(line) or "").startswith(f"{me}.") and any(
-            name.startswith(("nn.", "torch.nn.")) or "nn.Module" in texts.get(name, "")
-            for name in makers
-        ):
-            line = marked(line, "a module keeps no model before the __init__ of its base, below")
-        return line
-
-    lines = [*map(without, body[:at]), asking(body[at]), *body[at + 1 :]]
-    return syntax.with_node(node, init, syntax.with_body(init, lines))
-
-
-def mixin_init(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> cst.FunctionDef:
-    """The ``__init__`` of a class that only becomes part of a module together with others.
-
-    Its module has been initialized by then, so it hands the context on to other such classes alone.
-    """
-    own = plan.own.name
-    trials = [p for p in file.trials.values() if not p.is_mixin and plan in _mixins(p)]
-    rest = (init.params.star_arg, init.params.star_kwarg)
-    # What comes by stars is the context, too, which nobody could follow there.
-    handed = {p.name.value for p in rest if isinstance(p, cst.Param)}
-    handed |= {name for p in init.params.params if "context" in (name := p.name.value)}
-    goes_on = {_next_init(plan, trial) for trial in trials}
-
-    def left(line: cst.BaseStatement) -> list[cst.BaseStatement]:
-        call = syntax.lone_call(line)
-        given = [] if call is None else call.args
-        hands_on = any(
-            file.symbols.is_context(arg.value) or syntax.code(arg.value) in handed for arg in given
-        )
-        if call is None or not is_init_of_next(call) or not hands_on:
-            return [line]
-        if len(goes_on) > 1:
-            return [marked(line, "another __init__ is behind this one in some trials, not in all")]
-        # A trial behind it takes hyperparameters, which come with the rest.
-        if goes_on == {"mixin"} or (goes_on == {"trial"} and hands_rest_on(init, call)):
-            return [line]
-        return [marked(line, _SHARED)] if _has_other_heirs(own, file) else []
-
-    return syntax.with_body(init, [made for line in syntax.body_of(init) for made in left(line)])
-
-
-_SHARED = "classes that are no trials need this call, and a module has been initialized by then"
-
-
-def _has_other_heirs(name: str, file: LightningFile) -> bool:
-    """Whether a class that is no trial derives from this one."""
-    heir = re.compile(rf"^class \w+\([^)]*\b{name}\b", re.MULTILINE)
-    others = (text for each, text in file.elsewhere.texts.items() if each not in file.trials)
-    return any(heir.search(text) for text in others)
-
-
-def _mixins(plan: TrialPlan) -> list[TrialPlan]:
-    """The mixins of a trial in the order in which ``super()`` comes by them."""
-    found: list[TrialPlan] = []
-    for parent in plan.parents:
-        if not parent.is_mixin:
-            break  # What is behind a trial, it does not call.
-        found += [parent, *_mixins(parent)]
-    return [each for index, each in enumerate(found) if each not in found[index + 1 :]]
-
-
-def _next_init(plan: TrialPlan, trial: TrialPlan) -> str:
-    """What has the ``__init__`` behind that of a mixin: another mixin, a trial, or a module."""
-    mixins = _mixins(trial)
-    if any("__init__" in each.own.methods for each in mixins[mixins.index(plan) + 1 :]):
-        return "mixin"
-    return "module" if trial.is_root else "trial"
 
 
 def _is_of_other_base(call: cst.Call, plan: TrialPlan) -> bool:
