@@ -13,6 +13,10 @@ from det_compat.migrate.to_lightning.metrics.training import (
     undecided,
 )
 from det_compat.migrate.to_lightning.optimization.accumulation import methods
+from det_compat.migrate.to_lightning.optimization.changed_later import (
+    is_changed_later,
+    wraps_itself,
+)
 from det_compat.migrate.to_lightning.optimization.kept import wrapped_names, wrappings
 from det_compat.migrate.to_lightning.optimization.schedulers import (
     listed,
@@ -50,7 +54,7 @@ def moved_lines(
     if len(moved) != sum(len(symbols.calls(line, *_MOVED)) for line in body):
         return []
     targets = {_target(line) for line in moved}
-    given = {_target(line) for line in moved if _wraps_itself(line)}
+    given = {_target(line) for line in moved if wraps_itself(line)}
     moved = [
         line
         for line in body
@@ -63,6 +67,8 @@ def moved_lines(
     needed = {name for line in moved for name in syntax.names_in(line)} & local
     needed -= made | wrapped_names(init, symbols).keys()
     if needed or any(_asks_for(node, name) for name in made for node in rest):
+        return []
+    if moved and is_changed_later(body, moved, early, symbols):
         return []
     attributes = (found for node in rest for found in syntax.find(node, cst.Attribute))
     members = {pair[1] for found in attributes if (pair := symbols.member(found)) is not None}
@@ -125,12 +131,6 @@ def _has_default(line: cst.BaseStatement, targets: Collection[str]) -> bool:
     """Whether a statement says that there is none of these yet."""
     value = getattr(syntax.simple(line), "value", None)
     return _target(line) in targets and value is not None and syntax.code(value) == "None"
-
-
-def _wraps_itself(line: cst.BaseStatement) -> bool:
-    """Whether a statement wraps what its own target is by then."""
-    call = syntax.call_of(line)
-    return call is not None and bool(call.args) and _target(line) == syntax.code(call.args[0].value)
 
 
 def _makes_one(line: cst.BaseStatement, targets: Collection[str]) -> bool:
