@@ -35,7 +35,7 @@ from det_compat.migrate.to_lightning.metrics.reductions import (
 )
 from det_compat.migrate.to_lightning.metrics.training import training_hooks
 from det_compat.migrate.to_lightning.metrics.unknown import are_unknown
-from det_compat.migrate.to_lightning.optimization import gradients, stepping
+from det_compat.migrate.to_lightning.optimization import gradients, schedulers, stepping
 from det_compat.migrate.to_lightning.optimization.closures import left_of_steps
 from det_compat.migrate.to_lightning.optimization.kept import by_attributes, wrapped_names
 from det_compat.migrate.to_lightning.optimization.optimizers import (
@@ -153,9 +153,10 @@ class _Rewriting:
         hooks += training_hooks(
             plan, odd_makers(plan.own, self.own, self.file.elsewhere), beside=[*body, *made, *hooks]
         )
-        whole = [*body[:at], *made, *body[at:], *hooks]
-        body = modes.with_one_start(whole, is_heir=not plan.is_root)
-        return self._checked(syntax.with_body(self.node, spaced(body)))
+        body[at:at] = made
+        whole = schedulers.in_training([*body, *hooks], plan, self.file.trials)
+        whole = modes.with_one_start(whole, is_heir=not plan.is_root)
+        return self._checked(syntax.with_body(self.node, spaced(whole)))
 
     def _early(self, plan: TrialPlan) -> frozenset[str]:
         return self.file.early.get(plan.own.name, frozenset())
@@ -241,8 +242,7 @@ class _Rewriting:
             made.append(self._calling_validation())
         if plan.is_root and self.file.asks_lengths and not plan.parameters("get_batch_length"):
             made.append(syntax.method(lengths.METHOD))
-        if self._refuses_sanity_check():
-            made.append(syntax.method(_NO_SANITY_CHECK))
+        made += [syntax.method(_NO_SANITY_CHECK)] if self._refuses_sanity_check() else []
         if self._inherits_loader():
             made.append(syntax.method(loaders.WHOLE_LOADER))
         if self._changes_modes():

@@ -191,12 +191,11 @@ def test_a_step_mode_in_a_variable_is_wrapped_where_the_scheduler_is(given, tmp_
 
 
 def test_a_step_mode_of_run_time_steps_in_lightning(tmp_path):
-    after = """\
-def on_train_batch_end(self, outputs, batch, batch_idx):
+    after = """
     if self.hparams.every_batch:
         self.lr_scheduler.step()"""
     made = rewritten(tmp_path, of_run_time_mode())
-    assert method(made, "on_train_batch_end") == after
+    assert method(made, "training_step").endswith(after)
     assert "MIGRATE" not in made
 
 
@@ -211,13 +210,12 @@ CHOSEN_MODE = """\
 
 
 def test_a_step_mode_that_an_if_chooses_is_chosen_where_the_scheduler_is_wrapped(tmp_path):
-    after = """\
-def on_train_batch_end(self, outputs, batch, batch_idx):
+    after = """
     if self.hparams.every_batch:
         self.lr_scheduler.step()"""
     source = of_run_time_mode().replace(RUN_TIME_MODE, CHOSEN_MODE)
     made = rewritten(tmp_path, source)
-    assert method(made, "on_train_batch_end") == after
+    assert method(made, "training_step").endswith(after)
     after = "    if not self.hparams.every_batch and self.hparams.every_epoch:\n"
     assert after in method(made, "on_train_epoch_end")
     assert "mode" not in method(made, "create_lr_scheduler")
@@ -243,7 +241,7 @@ def test_a_step_mode_that_only_the_method_knows_is_left_to_the_method(tmp_path):
     assert "self.lr_scheduler = self.create_lr_scheduler(self.opt)\n" in made
     assert "self.context.wrap_lr_scheduler(" in method(made, "create_lr_scheduler")
     assert "MIGRATE" not in made
-    stepped = method(rewritten(tmp_path, source), "on_train_batch_end")
+    stepped = method(rewritten(tmp_path, source), "training_step")
     assert 'self.lr_scheduler_step_mode in ("STEP_EVERY_BATCH", "STEP_EVERY_' in stepped
     unknown = source.replace("return LRScheduler(", "return helper(LRScheduler, ")
     made = rewritten(tmp_path, unknown, "context")

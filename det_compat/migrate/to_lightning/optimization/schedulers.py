@@ -143,6 +143,27 @@ def stepping_hooks(plan: TrialPlan, schedulers: list[WrappedScheduler]) -> list[
     return made
 
 
+def in_training(
+    body: Sequence[cst.BaseStatement], plan: TrialPlan, trials: Mapping[str, TrialPlan]
+) -> list[cst.BaseStatement]:
+    """The body of a class whose ``training_step`` steps schedulers, instead of a hook behind it.
+
+    Lightning calls the hook after its callbacks, of which ModelCheckpoint may have saved the
+    schedulers by then: a run that goes on from there would be one step behind. The hook stays where
+    ``training_step`` returns early, or heirs have their own.
+    """
+    named = {each.name.value: each for each in body if isinstance(each, cst.FunctionDef)}
+    hook, training = named.get("on_train_batch_end"), named.get("training_step")
+    is_alone = plan.is_root and not any(plan in each.ancestors[1:] for each in trials.values())
+    is_own = plan.is_automatic or "on_train_batch_end" in plan.own.methods
+    if is_own or not is_alone or hook is None or training is None or syntax.returns(training):
+        return [*body]
+    if syntax.self_name(training) != "self" or "super()" in syntax.code(hook):
+        return [*body]
+    stepped = syntax.with_body(training, [*syntax.body_of(training), *syntax.body_of(hook)])
+    return [stepped if each is training else each for each in body if each is not hook]
+
+
 def _are_crossed(schedulers: Sequence[WrappedScheduler]) -> bool:
     """Whether one that steps after batches comes after one of epochs.
 

@@ -204,7 +204,7 @@ def test_a_method_wraps_with_what_its_object_knows(more, batch, epoch, tmp_path)
     )
     made = rewritten(tmp_path, source)
     assert "must be stepped" not in made
-    assert batch in method(made, "on_train_batch_end")
+    assert batch in method(made, "training_step")
     assert epoch in method(made, "on_train_epoch_end")
     if not more:
         # What only said when to step is idle.

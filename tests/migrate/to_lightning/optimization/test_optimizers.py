@@ -188,7 +188,7 @@ lr=0.1))
 """
     made = rewritten(tmp_path, trial(("class Trial", WARMUP), ("lr=0.1))\n", before)))
     assert method(made, "configure_optimizers").endswith("    return opt")
-    assert method(made, "on_train_batch_end").endswith("    self.warmup.step()")
+    assert method(made, "training_step").endswith("    self.warmup.step()")
     assert "# MIGRATE: Lightning saves no state of a scheduler that does not derive" in made
 
 
@@ -210,7 +210,7 @@ def on_train_epoch_end(self):
         self.scheduler.step()"""
     made = rewritten(tmp_path, trial(("lr=0.1))\n", before)))
     assert method(made, "on_train_epoch_end") == after
-    assert "if self.hparams.often:" in method(made, "on_train_batch_end")
+    assert "if self.hparams.often:" in method(made, "training_step")
     assert "MIGRATE" not in made
     assert "determined" not in made
 

@@ -23,8 +23,7 @@ def scheduled(folder, mode: str) -> str:
 def test_a_step_mode_that_is_looked_up_at_run_time(tmp_path):
     made = scheduled(tmp_path, 'LRScheduler.StepMode[context.get_hparam("mode")]')
     assert "self.schedule_step_mode = mode\n" in made
-    assert method(made, "on_train_batch_end") == (
-        "def on_train_batch_end(self, outputs, batch, batch_idx):\n"
+    assert method(made, "training_step").endswith(
         '    if self.schedule_step_mode in ("STEP_EVERY_BATCH", "STEP_EVERY_OPTIMIZER_STEP"):\n'
         "        self.schedule.step()"
     )
@@ -105,7 +104,7 @@ def test_a_scheduler_that_is_one_of_several_or_none(tmp_path):
 def test_a_scheduler_that_is_only_made_at_times_is_stepped_where_lightning_steps_none(tmp_path):
     made = rewritten(tmp_path, trial(("lr=0.1))\n", MAYBE), (STEPS, STEPS * 2)))
     assert f"return [self.opt], [self.schedule] if {THERE} else []\n" in made
-    assert f"    if {THERE}:\n        self.schedule.step()" in method(made, "on_train_batch_end")
+    assert f"    if {THERE}:\n        self.schedule.step()" in method(made, "training_step")
 
 
 EVERY = """\
@@ -138,7 +137,7 @@ def test_a_scheduler_that_counts_what_a_variable_knows(tmp_path):
 def test_a_scheduler_that_counts_batches_where_lightning_steps_none(tmp_path):
     every = EVERY.format(3, "STEP_EVERY_BATCH")
     made = rewritten(tmp_path, trial(("lr=0.1))\n", every), (STEPS, STEPS * 2)))
-    assert "+ 1) % 3 == 0:\n" in method(made, "on_train_batch_end") and "every = " not in made
+    assert "+ 1) % 3 == 0:\n" in method(made, "training_step") and "every = " not in made
 
 
 def test_a_scheduler_that_counts_epochs(tmp_path):
@@ -190,7 +189,7 @@ def test_a_scheduler_that_a_method_makes(tmp_path, caller):
     )
     made = rewritten(tmp_path, trial(*changes))
     # Lightning asks for optimizers before it asks for loaders.
-    assert ("def on_train_batch_end(" not in made) == is_early
+    assert (".step()" not in method(made, "training_step")) == is_early
 
 
 IDLE = """\
@@ -297,11 +296,8 @@ lr=0.1))
 def test_schedulers_step_in_their_order_after_the_last_batch_of_an_epoch(tmp_path):
     made = rewritten(tmp_path, trial(("lr=0.1))\n", CROSSED)))
     # Lightning steps those of batches first.
-    assert method(made, "on_train_batch_end") == (
-        "def on_train_batch_end(self, outputs, batch, batch_idx):\n"
-        "    if self.trainer.is_last_batch:\n"
-        "        self.schedule.step()\n"
-        "    self.decay.step()"
+    assert method(made, "training_step").endswith(
+        "    if self.trainer.is_last_batch:\n        self.schedule.step()\n    self.decay.step()"
     )
     assert "on_train_epoch_end" not in made
     first, second = CROSSED.index("        self.schedule"), CROSSED.index("        self.decay")

@@ -272,7 +272,7 @@ def test_a_method_that_wraps_otherwise_in_each_branch_keeps_it(call, is_seen, br
     made = rewritten(tmp_path, trial(*changes))
     assert ("MIGRATE" not in made) == is_seen
     if is_seen:
-        assert method(made, "on_train_batch_end").endswith("        self.sched.step()")
+        assert method(made, "training_step").endswith("        self.sched.step()")
         assert method(made, "on_train_epoch_end").endswith("        self.sched.step()")
         kept = 'self.sched_step_mode = "STEP_EVERY_BATCH"\n        return self.sched\n'
         assert kept in method(made, "make")
