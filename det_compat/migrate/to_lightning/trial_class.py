@@ -23,7 +23,7 @@ from det_compat.migrate.to_lightning.early.late import (
 from det_compat.migrate.to_lightning.early.mixins import mixin_init
 from det_compat.migrate.to_lightning.metrics.in_place import changed_in_place
 from det_compat.migrate.to_lightning.metrics.logged import EACH_BATCH, as_numbers, by_name
-from det_compat.migrate.to_lightning.metrics.names import numbers_of, with_numbers_of
+from det_compat.migrate.to_lightning.metrics.names import numbers_of, said_of, with_numbers_of
 from det_compat.migrate.to_lightning.metrics.on_cpu import Devices
 from det_compat.migrate.to_lightning.metrics.reducer_kinds import odd_makers
 from det_compat.migrate.to_lightning.metrics.reducers import reducer_hooks, updates_at_start
@@ -248,7 +248,7 @@ class _Rewriting:
         if self._changes_modes():
             texts = self.file.elsewhere.texts.values()
             made += modes.training_mode(plan.all_models, self.node, self.own, texts)
-        made += [syntax.method(_KEEPING)] if self._keeps_gradients() else []
+        made += [syntax.method(gradients.KEEPING)] if self._keeps_gradients() else []
         made += [late_hook(self._late_metrics)] if self._late_metrics else []
         hooks = loaders.transfer_hooks(plan.own.stays, plan.arrays)
         updating = any(map(updates_at_start, self.others))
@@ -355,6 +355,8 @@ class _Rewriting:
             logs = by_name(plan.renamed, is_odd=bool(odd))
         if "none" in odd:
             logs = f"    {comment(_NO_NUMBER)}\n{logs}"
+        if said := said_of((), is_open=any(each.is_open for each in plan.ancestors)):
+            logs = f"    {said}\n{logs}"
         header = f"def validation_step(self, {batch}, batch_idx):\n"
         return syntax.method(f"{header}    metrics = self.{name}({batch}{index})\n{logs}")
 
@@ -383,11 +385,6 @@ _NO_SANITY_CHECK = """\
 def on_fit_start(self):
     # training begins without a validation
     self.trainer.num_sanity_val_steps = 0
-"""
-_KEEPING = """\
-def on_validation_model_zero_grad(self):
-    # gradients that wait for a later step stay
-    pass
 """
 _TRAINING = """\
 def training_step(self, batch, batch_idx):

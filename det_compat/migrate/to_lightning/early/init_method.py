@@ -182,11 +182,19 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> list[c
     if DATA in plan.arguments.defaults:
         text = f"{DATA} = {DATA} or {{}}\n{text}"
     if not plan.is_automatic:
-        text += f"{own}.automatic_optimization = False\n"
+        text += f"{_counted_steps(plan)}{own}.automatic_optimization = False\n"
     made = syntax.statements(text)
     at = 0 if plan.is_automatic else -1
     made[at] = above(made[at], _PARTIAL if plan.is_partial else [])
     return syntax.below_docstring(lines, made)
+
+
+def _counted_steps(plan: TrialPlan) -> str:
+    """What a comment says where Lightning counts more steps than there are batches."""
+    if plan.steps is not None and plan.steps > 1:
+        return f"# a batch makes {plan.steps} steps, and max_steps counts each\n"
+    several = len(plan.all_optimizers) > 1 and plan.steps is None
+    return "# max_steps counts the steps of each optimizer\n" if several else ""
 
 
 def _left_out(plan: TrialPlan, file: LightningFile) -> str:

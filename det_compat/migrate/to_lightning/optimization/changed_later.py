@@ -18,18 +18,22 @@ def is_changed_later(
 
     A parameter that asks for no gradient any more is such a value, too, where they look.
     """
-    after = [line for line in body[body.index(moved[0]) :] if line not in moved]
-    after = [line for line in after if not _is_same_model(line, symbols)]
-    called = [m for m in early if any(m.name.value in syntax.code(line) for line in after)]
-    changing: list[cst.CSTNode] = [*after, *called]
-    if all(any(_FREEZES in syntax.code(node) for node in nodes) for nodes in (moved, changing)):
-        return True
-    targets = [t.target for n in changing for t in syntax.find(n, cst.AssignTarget)]
-    targets += [each.target for n in changing for each in syntax.find(n, cst.AugAssign)]
-    changed = {syntax.code(part) for target in targets for part in syntax.parts(target)}
-    read = {syntax.code(node) for line in moved for node in syntax.find(line, cst.Attribute)}
-    read -= {syntax.target_of(line) or "" for line in moved}
-    return any(_overlap(one, other) for one in changed if "." in one for other in read)
+    made = {syntax.target_of(line) or "" for line in moved}
+    for at, line in enumerate(body):
+        if line not in moved:
+            continue
+        after = [n for n in body[at:] if n not in moved and not _is_same_model(n, symbols)]
+        called = [m for m in early if any(m.name.value in syntax.code(n) for n in after)]
+        changing: list[cst.CSTNode] = [*after, *called]
+        if _FREEZES in syntax.code(line) and any(_FREEZES in syntax.code(n) for n in changing):
+            return True
+        targets = [each.target for n in changing for each in syntax.find(n, cst.AssignTarget)]
+        targets += [each.target for n in changing for each in syntax.find(n, cst.AugAssign)]
+        changed = {syntax.code(part) for target in targets for part in syntax.parts(target)}
+        read = {syntax.code(node) for node in syntax.find(line, cst.Attribute)} - made
+        if any(_overlap(one, other) for one in changed if "." in one for other in read):
+            return True
+    return False
 
 
 _FREEZES = "requires_grad"

@@ -11,6 +11,13 @@ from det_compat.migrate.tree.trial_attributes import attributes_set
 
 _GRADIENTS = ("torch.enable_grad()", "torch.set_grad_enabled(True)")
 
+#: What a module gets that steps once in several batches.
+KEEPING = """\
+def on_validation_model_zero_grad(self):
+    # gradients that wait for a later step stay
+    pass
+"""
+
 
 def with_gradients(method: cst.FunctionDef) -> cst.FunctionDef:
     """A method that a validation calls, with inference mode left where it asks for gradients.
