@@ -5,12 +5,14 @@ and kept the order of what is not shuffled.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from functools import cache
 
 import libcst as cst
 
 from det_compat.migrate.to_lightning.data.loaders import NAMES
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.marks import above
 from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.symbols import Symbols
@@ -30,8 +32,12 @@ _SEEDS = ("generator", "random_state")
 _SEEDING = re.compile(r"seed_everything|manual_seed|random\.seed|set_\w*seed|seed_all")
 
 
-def with_word_of_seeds(node: cst.ClassDef, symbols: Symbols) -> cst.ClassDef:
-    """A trial with comments on what it, or Lightning, draws for its data."""
+def with_word_of_seeds(node: cst.ClassDef, symbols: Symbols, around: Elsewhere) -> cst.ClassDef:
+    """A trial with comments on what it, or Lightning, draws for its data.
+
+    It may draw by functions and classes that are ``around`` it.
+    """
+    node, texts = _with_word_of_loaders(node, symbols, around), around.texts
     own = syntax.methods(node)
     if (loader := own.get("build_training_data_loader")) is not None:
         node = syntax.with_node(node, loader, _ordered(loader, symbols))
@@ -41,7 +47,8 @@ def with_word_of_seeds(node: cst.ClassDef, symbols: Symbols) -> cst.ClassDef:
     names = {*reachable(own, "__init__", *NAMES)}
 
     def said(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
-        draws = any(map(_draws, syntax.find(line, cst.Call)))
+        calls = [*syntax.find(line, cst.Call)]
+        draws = any(_draws(call) or _is_drawing(_name(call), texts, ()) for call in calls)
         return above(line, [cst.EmptyLine(comment=cst.Comment(_SAID))]) if draws else line
 
     def in_method(method: cst.FunctionDef) -> cst.FunctionDef:
@@ -49,6 +56,57 @@ def with_word_of_seeds(node: cst.ClassDef, symbols: Symbols) -> cst.ClassDef:
         return syntax.each(method, cst.SimpleStatementLine, said) if is_one else method
 
     return syntax.each(node, cst.FunctionDef, in_method)
+
+
+def _with_word_of_loaders(node: cst.ClassDef, symbols: Symbols, around: Elsewhere) -> cst.ClassDef:
+    """The trial with a comment where it has a loader from a function that is in no file.
+
+    Such a function made one of Determined's, or the trial would have said that it need not.
+    """
+    if "disable_dataset_reproducibility_checks" in syntax.code(node):
+        return node
+    for name, method in syntax.methods(node).items():
+        if name not in NAMES:
+            continue
+        known, changed = assigned(method), method
+        for line in syntax.find(method.body, cst.SimpleStatementLine):
+            small = syntax.simple(line)
+            value = small.value if isinstance(small, cst.Return) else None
+            made = known.get(syntax.code(value), value) if value is not None else None
+            if not isinstance(made, cst.Call) or symbols.path(made.func) is not None:
+                continue
+            paths = around.imported.get(syntax.code(made.func).partition(".")[0], frozenset())
+            is_own = _name(made) in around.texts or _name(made).endswith("Loader")
+            if paths and not is_own and not any(map(_LIBRARIES.match, paths)):
+                said = cst.EmptyLine(comment=cst.Comment(_OF_TORCH.format(_name(made))))
+                changed = syntax.with_node(changed, line, above(line, [said]))
+        node = syntax.with_node(node, method, changed) if changed is not method else node
+    return node
+
+
+_OF_TORCH = "# {0} is in none of these files, and has to return a DataLoader of torch's"
+_LIBRARIES = re.compile(r"(torch|torchvision|torchtext|torchaudio|determined|det_compat)\b")
+
+
+def _name(call: cst.Call) -> str:
+    return syntax.code(call.func).rpartition(".")[2]
+
+
+def _is_drawing(name: str, texts: Mapping[str, str], above: Collection[str]) -> bool:
+    """Whether a function, or what makes an object of a class, splits or orders data by chance."""
+    if name in above or name not in texts:
+        return False
+    draws, called = _calls_of(texts[name])
+    return draws or any(_is_drawing(each, texts, {*above, name}) for each in called)
+
+
+@cache
+def _calls_of(text: str) -> tuple[bool, frozenset[str]]:
+    """Whether a function, or ``__init__``, draws by itself, and what it calls; none if it seeds."""
+    found = syntax.statement(text)
+    made = syntax.methods(found).get("__init__") if isinstance(found, cst.ClassDef) else found
+    calls = [*syntax.find(made, cst.Call)] if made and not _SEEDING.search(text) else []
+    return any(map(_draws, calls)), frozenset(map(_name, calls))
 
 
 def _draws(call: cst.Call) -> bool:

@@ -31,6 +31,48 @@ def test_what_is_drawn_for_data_is_said(line, is_said, tmp_path):
     assert rewritten(tmp_path, made) == made
 
 
+@pytest.mark.parametrize(
+    ("helper", "is_said"),
+    [
+        ("def load():\n    return inner()\n\ndef inner():\n    np.random.shuffle(rows)", True),
+        ("class load:\n    def __init__(self):\n        self.at = torch.randperm(9)", True),
+        ("class load:\n    def __len__(self):\n        return torch.randperm(9)", False),
+        ("def load():\n    np.random.seed(0)\n    np.random.shuffle(rows)", False),
+        ("def load():\n    return load()", False),
+    ],
+)
+def test_what_functions_of_other_files_draw_for_data_is_said(helper, is_said, tmp_path):
+    begin = "        self.context = context\n"
+    (tmp_path / "data.py").write_text(
+        f"import numpy as np\nimport torch\n\nrows = []\n\n{helper}\n"
+    )
+    source = trial((begin, f"{begin}        self.rows = load()\n"))
+    made = rewritten(tmp_path, f"from data import load\n{source}")
+    assert (SAID in made) is is_said
+    assert "MIGRATE" not in made
+
+
+@pytest.mark.parametrize(
+    ("returned", "line", "is_said"),
+    [
+        ("make_loader(4)", "from utils import make_loader", True),
+        ("utils.make_loader(4)", "import utils", True),
+        ("make_loader(4)", "def make_loader(n): return DataLoader([], n)", False),
+        ("DataLoader([], 4)", "import utils", False),
+        ("loaders.DataLoader([], 4)", "import loaders", False),
+    ],
+)
+def test_a_loader_of_a_function_that_is_not_there_has_to_be_torchs(
+    returned, line, is_said, tmp_path
+):
+    source = trial(("return DataLoader([], batch_size=4)", f"return {returned}"))
+    made = rewritten(tmp_path, f"{line}\n{source}")
+    said = "# make_loader is in none of these files, and has to return a DataLoader of torch's\n"
+    assert (said in made) is is_said
+    assert "MIGRATE" not in made
+    assert rewritten(tmp_path, made) == made
+
+
 def test_what_a_step_draws_is_its_own(tmp_path):
     drawing = "        order = torch.randperm(9)\n        loss ="
     assert SAID not in rewritten(tmp_path, trial(("        loss =", drawing)))
