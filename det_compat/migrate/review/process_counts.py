@@ -1,4 +1,8 @@
-"""How many processes train, told to modules that have to know it when they are made."""
+"""What scripts on several devices do before they make modules.
+
+They tell those how many processes there are which have to know it, and seed all processes alike
+where one splits its data by random numbers.
+"""
 
 import ast
 import re
@@ -9,6 +13,7 @@ import libcst as cst
 
 from det_compat.migrate.review.project import methods
 from det_compat.migrate.target import Problems, Target
+from det_compat.migrate.to_lightning.data.seeds import SAID
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.facts import Analysis
 
@@ -27,17 +32,23 @@ class ProcessCounts(Target):
         texts = (text for text in sources.values() if SIZE.encode() in text)
         nodes = (node for text in texts for node in ast.walk(ast.parse(text)))
         self._taking = {n.name for n in nodes if isinstance(n, ast.ClassDef) and takes_size(n)}
+        drawing = (text for text in sources.values() if SAID.encode() in text)
+        self._drawing = {name for text in drawing for name in _with_comment(text.decode())}
 
     @classmethod
     def is_needed(cls, texts: Iterable[bytes]) -> bool:
         """Whether a script trains on several processes, and something asks how many these are."""
         found = [*texts]
-        return any(map(SEVERAL.search, found)) and any(SIZE.encode() in text for text in found)
+        asks = any(SIZE.encode() in text or SAID.encode() in text for text in found)
+        return asks and any(map(SEVERAL.search, found))
 
     def migrated(self, path: Path) -> bytes | None:
         """The new text of a script; None of any other file."""
         text = self.sources[path]
-        return _told(text, self._taking) if SEVERAL.search(text) and self._taking else None
+        if not SEVERAL.search(text) or not self._taking | self._drawing:
+            return None
+        told = _told(text, self._taking) if self._taking else None
+        return _seeded(told or text, self._drawing) or told
 
 
 def takes_size(node: ast.ClassDef) -> bool:
@@ -60,6 +71,35 @@ def _told(text: bytes, taking: Collection[str]) -> bytes | None:
         return call.with_changes(args=syntax.without_commas([*call.args, arg])) if is_made else call
 
     return syntax.each(tree, cst.Call, told).bytes
+
+
+def _with_comment(text: str) -> Iterable[str]:
+    """The classes in which a comment says that what they draw depends on a seed."""
+    lines = text.splitlines()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ClassDef):
+            own = lines[node.lineno : node.end_lineno]
+            yield from [node.name] if any(SAID in line for line in own) else []
+
+
+def _seeded(text: bytes, drawing: Collection[str]) -> bytes | None:
+    """The script that seeds all processes alike before it makes the first of some modules."""
+    tree = cst.parse_module(text)
+    owners = [
+        syntax.code(call.func.value)
+        for call in syntax.find(tree, cst.Call)
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "Trainer"
+    ]
+    for line in syntax.find(tree, cst.SimpleStatementLine):
+        calls = syntax.find(line, cst.Call)
+        made = {syntax.code(call.func).rpartition(".")[2] for call in calls}
+        if b"seed_everything" not in text and made & {*drawing}:
+            seed = syntax.statement(f"{owners[0]}.seed_everything(0)\n")
+            assert isinstance(seed, cst.SimpleStatementLine)
+            first = seed.with_changes(leading_lines=line.leading_lines)
+            lines = cst.FlattenSentinel([first, line.with_changes(leading_lines=[])])
+            return syntax.with_node(tree, line, lines).bytes
+    return None
 
 
 _EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))

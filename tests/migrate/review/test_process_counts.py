@@ -64,3 +64,18 @@ def test_a_config_tells_its_module(slots: int, tmp_path: Path) -> None:
     found = yaml.safe_load(lightning_config(path, migration).after)
     assert found["trainer"]["devices"] == slots
     assert found["model"].get("world_size") == (slots if slots > 1 else None)
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+@pytest.mark.parametrize("draws", [True, False])
+def test_a_script_seeds_all_processes_alike_where_its_module_draws_data(
+    slots: int, *, draws: bool, tmp_path: Path
+) -> None:
+    config(tmp_path, "python3 -m determined.launch.torch_distributed python3 train.py", slots)
+    line = "        self.rows = torch.randperm(9)\n" if draws else ""
+    begin = "self.context = context\n"
+    (tmp_path / "model_def.py").write_text(trial((begin, f"{begin}{line}")))
+    made = rewritten(tmp_path, SCRIPT.replace("{given}", ""), name="train.py")
+    assert ("pl.seed_everything(0)" in made) is (draws and slots > 1)
+    if draws and slots > 1:
+        assert made.index("seed_everything") < made.index("Trial(")

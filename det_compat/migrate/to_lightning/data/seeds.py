@@ -18,7 +18,8 @@ from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import reachable
 
-_SAID = "# pl.seed_everything() first makes this the same in each process, and when a run goes on"
+#: The comment on what is drawn for data: Determined seeded all processes of a trial alike.
+SAID = "# pl.seed_everything() first makes this the same in each process, and when a run goes on"
 _DRAWING = re.compile(
     r"(?:.*\.)?(?:random_split|train_test_split|randperm|KFold|StratifiedKFold)"
     r"|(?:np|numpy)\.random\.(?:permutation|shuffle|choice)|random\.(?:shuffle|sample)"
@@ -49,7 +50,7 @@ def with_word_of_seeds(node: cst.ClassDef, symbols: Symbols, around: Elsewhere) 
     def said(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
         calls = [*syntax.find(line, cst.Call)]
         draws = any(_draws(call) or _is_drawing(_name(call), texts, ()) for call in calls)
-        return above(line, [cst.EmptyLine(comment=cst.Comment(_SAID))]) if draws else line
+        return above(line, [cst.EmptyLine(comment=cst.Comment(SAID))]) if draws else line
 
     def in_method(method: cst.FunctionDef) -> cst.FunctionDef:
         is_one = method.name.value in names
