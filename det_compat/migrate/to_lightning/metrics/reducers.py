@@ -22,6 +22,7 @@ _COMPUTE = """\
 def compute(self):
     gathered = [self.per_slot_reduce()]
     if torch.distributed.is_available() and torch.distributed.is_initialized():
+        # Lightning validates some samples twice where devices cannot have as many each
         gathered *= torch.distributed.get_world_size()
         torch.distributed.all_gather_object(gathered, self.per_slot_reduce())
     return self.cross_slot_reduce(gathered)
@@ -47,6 +48,7 @@ class FunctionMetric(torchmetrics.Metric):
     def compute(self):
         gathered = [self.values]
         if torch.distributed.is_available() and torch.distributed.is_initialized():
+            # Lightning validates some samples twice where devices cannot have as many each
             gathered *= torch.distributed.get_world_size()
             torch.distributed.all_gather_object(gathered, self.values)
         return self.function([value for values in gathered for value in values])
