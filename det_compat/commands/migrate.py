@@ -115,7 +115,7 @@ def _migrate(args: argparse.Namespace, hparams: dict[str, Any] | None) -> int:
     if args.write and not refused:
         write(migration)
     is_written = args.write and not refused
-    _summarize(migration, is_written, to_lightning=args.to == "lightning")
+    _summarize(migration, args, is_written=is_written)
     for path, reason in refused:
         print(f"not written: {path}: {reason}; --force writes all the same", file=sys.stderr)
     if not args.verify and any(file.trials for file in migration.files):
@@ -147,7 +147,7 @@ def _verify(args: argparse.Namespace, migration: Migration, hparams: dict[str, A
     return sum(not verdict.is_identical for _, verdict in verdicts)
 
 
-def _summarize(migration: Migration, is_written: bool, *, to_lightning: bool) -> None:
+def _summarize(migration: Migration, args: argparse.Namespace, *, is_written: bool) -> None:
     for file in migration.failed:
         print(f"{file.path}: not migrated: {file.problem}", file=sys.stderr)
         print(file.traceback, end="", file=sys.stderr)
@@ -161,10 +161,13 @@ def _summarize(migration: Migration, is_written: bool, *, to_lightning: bool) ->
             "the folder",
             file=sys.stderr,
         )
-    if to_lightning:
+    if args.to == "lightning":
         from det_compat.migrate.device_notes import device_notes
+        from det_compat.migrate.package import PACKAGES
+        from det_compat.migrate.requirement_notes import requirement_notes
 
-        for note in device_notes(migration):
+        package = (args.lightning or PACKAGES[0]).replace("_", "-")
+        for note in (*device_notes(migration), *requirement_notes(migration, args.paths, package)):
             print(note, file=sys.stderr)
     trials = [name for file in migration.files for name in file.trials]
     verb = "written" if is_written else "would change"

@@ -261,3 +261,22 @@ def test_ctrl_c_ends_all_processes_with_one_line(tmp_path):
         os.killpg(started.pid, signal.SIGINT)
         out, error = started.communicate(timeout=60)
     assert (out, error.decode(), started.returncode) == (b"", "det-compat: interrupted\n", 130)
+
+
+@pytest.mark.parametrize("package", [None, "lightning"])
+def test_requirements_that_name_determined_are_spoken_of(repository, package, capsys):
+    inner = repository / "trials"
+    inner.mkdir()
+    (repository / "model_def.py").rename(inner / "model_def.py")
+    (repository / "requirements.txt").write_text("numpy\ndetermined==0.19.0\n")
+    (inner / "requirements-dev.txt").write_text("# determined\ndetermined-x==1\nnot/determined\n")
+    (inner / "pyproject.toml").write_text('dependencies = ["determined[all]>=0.2"]\n')
+    (repository.parent / "requirements.txt").write_text("determined\n")
+    more = ["--lightning", package] if package else []
+    assert main(["migrate", "--to", "lightning", *more, str(repository)]) == 0
+    said = [line for line in capsys.readouterr().err.splitlines() if "the modules need" in line]
+    need = f"the modules need {package or 'pytorch-lightning'} and no determined"
+    assert said == [
+        f"{inner / 'pyproject.toml'}:1: {need}",
+        f"{repository / 'requirements.txt'}:2: {need}",
+    ]
