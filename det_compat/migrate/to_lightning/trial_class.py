@@ -68,7 +68,7 @@ def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
         early = never_later(node, plan, file.elsewhere.asked)
         node = left_to_lightning(node, early, file.symbols)
         node = moved_early(node, file.symbols, file.elsewhere.texts)
-        node = with_word_of_seeds(node, file.symbols)
+        node = with_word_of_seeds(node, file.symbols, file.elsewhere.texts)
         others = [other for other in classes if other.name.value != plan.own.name]
         heirs = (p.own for p in file.trials.values() if plan in p.ancestors and p is not plan)
         theirs = {name for own in heirs for name in own.methods}
