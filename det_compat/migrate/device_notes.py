@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from det_compat.migrate.configs import configs_of
 from det_compat.migrate.results import FileResult, Migration
 from det_compat.migrate.review.process_counts import SEVERAL
-from det_compat.migrate.to_lightning.data.seeds import ORDER
+from det_compat.migrate.to_lightning.data.shared_out import ORDER
 
 _ORDER = (
     "Lightning shuffles what this loads on several devices, which are asked for, and "

@@ -176,10 +176,14 @@ def imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.Import | ast.ImportF
 
 
 def _registered(call: ast.Call) -> str:
-    """The name of a buffer or parameter that a module registers here; ``""`` for none."""
-    if getattr(call.func, "attr", "") not in ("register_buffer", "register_parameter"):
-        return ""
-    return str(call.args[0].value) if isinstance(call.args[0], ast.Constant) else ""
+    """What a module registers here, or what a call sets by its name; ``""`` for none."""
+    at = _NAMED.get(getattr(call.func, "attr", ""))
+    name = call.args[at] if at is not None and len(call.args) > at else None
+    return str(name.value) if isinstance(name, ast.Constant) else ""
+
+
+#: Which argument is the name.
+_NAMED = {"register_buffer": 0, "register_parameter": 0, "__setattr__": 1}
 
 
 def _option(call: ast.Call) -> str:

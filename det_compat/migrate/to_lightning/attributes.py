@@ -4,6 +4,7 @@ import libcst as cst
 from libcst import matchers as m
 from libcst.helpers import ensure_type
 
+from det_compat.migrate.to_lightning.early.late_models import unregistered
 from det_compat.migrate.to_lightning.optimization.step_modes import STEP_MODE
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
 from det_compat.migrate.to_lightning.taken.reserved import ATTRIBUTE_DICTS
@@ -224,11 +225,8 @@ def _variables(function: cst.FunctionDef) -> list[cst.Name]:
 def _unregistered(line: Line) -> cst.BaseStatement:
     """An assignment to an attribute that torch does not take for a submodule."""
     small = ensure_type(syntax.simple(line), cst.Assign)
-    target = ensure_type(small.targets[0].target, cst.Attribute)
-    owner, value = syntax.code(target.value), syntax.code(small.value)
-    text = f'object.__setattr__({owner}, "{target.attr.value}", {value})'
     comment = cst.Comment("# no submodule, since it has this one in it")
     return line.with_changes(
-        body=[cst.Expr(syntax.expression(text))],
+        body=[unregistered(small.targets[0].target, small.value)],
         leading_lines=[*line.leading_lines, cst.EmptyLine(comment=comment)],
     )

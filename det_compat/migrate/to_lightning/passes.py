@@ -20,6 +20,7 @@ from det_compat.migrate.to_lightning import (
 )
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.sized import with_word_of_lengths
+from det_compat.migrate.to_lightning.early import late_models
 from det_compat.migrate.to_lightning.metrics import reducers, told
 from det_compat.migrate.to_lightning.optimization import (
     closures,
@@ -146,6 +147,8 @@ PASSES = (
         needs=Holds.ALIASES | Holds.MEMBERS | Holds.WRAPS | Holds.MODES | Holds.TYPES,
         takes=Holds.ALIASES,
     ),
+    # The pass above leaves contexts out, which would be modules now.
+    Pass(late_models.leave_out_late, needs=Holds.NONE, takes=Holds.NONE),
     # The passes above tell step modes by their placeholders.
     Pass(schedulers.write_step_modes, needs=Holds.MODES, takes=Holds.MODES),
     # It leaves what was wrapped, so the passes that know optimizers and schedulers by their

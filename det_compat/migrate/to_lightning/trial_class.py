@@ -13,7 +13,7 @@ from det_compat.migrate.to_lightning.class_facts import BATCH_METHODS, EVALUATIO
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.seeds import with_word_of_seeds
 from det_compat.migrate.to_lightning.early.computing import moved_early
-from det_compat.migrate.to_lightning.early.init_method import with_arguments
+from det_compat.migrate.to_lightning.early.init_method import needs_init, with_arguments
 from det_compat.migrate.to_lightning.early.late import (
     late_values,
     left_to_lightning,
@@ -44,7 +44,7 @@ from det_compat.migrate.to_lightning.optimization.optimizers import (
     moved_lines,
     used_attributes,
 )
-from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
+from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.to_lightning.steps import training_step, validation_step
 from det_compat.migrate.to_lightning.written_out import lengths
 from det_compat.migrate.tree import syntax
@@ -140,7 +140,7 @@ class _Rewriting:
         made: list[cst.BaseStatement] = []
         if init is not None and plan.is_mixin:
             made.append(mixin_init(init, plan, self.file))
-        elif init is not None or (plan.is_root and self._needs_init()):
+        elif init is not None or needs_init(plan, self.file):
             made += [with_arguments(init, plan, self.file, asks_size=asks_size), *late]
         if plan.own.optimizers or plan.own.schedulers or (plan.is_root and plan.all_optimizers):
             nodes = [*body, *self.others, *([init] if init is not None else [])]
@@ -168,12 +168,6 @@ class _Rewriting:
         others = {*plan.ancestors, *(each for p in family for each in p.ancestors)} - {plan}
         return {name for found in others for name in found.own.stores}
 
-    def _needs_init(self) -> bool:
-        is_inherited = self.plan.other_bases is OtherBases.INITIALIZED
-        heirs = (p for p in self.file.trials.values() if self.plan in p.ancestors)
-        is_called = any(heir.own.calls_init for heir in heirs)
-        return "train_batch" in self.own or is_inherited or is_called
-
     def _index_of_init(self, body: list[cst.BaseStatement]) -> int:
         original, init = syntax.body_of(self.node), self.own.get("__init__")
         if init is not None:
@@ -186,7 +180,7 @@ class _Rewriting:
     def _made_of(self, line: cst.BaseStatement) -> Sequence[cst.BaseStatement]:
         """What takes the place of a statement of the class; ``__init__`` comes later."""
         if not isinstance(line, cst.FunctionDef):
-            return [line]
+            return [] if syntax.code(line).strip() == "pass" else [line]
         name, plan, symbols = line.name.value, self.plan, self.file.symbols
         if name in self._validating:
             line = gradients.with_gradients(line)

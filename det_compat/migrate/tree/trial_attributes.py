@@ -42,11 +42,19 @@ def attributes_made(own: Mapping[str, cst.FunctionDef], start: str) -> set[str]:
     return {
         name
         for method in reachable(own, start)
-        for line in syntax.find(own[method], cst.Assign)
-        for target, value in syntax.pairs(line)
+        for target, value in values_set(own[method])
         if syntax.code(value) not in _EMPTY
         for name in _stem(target, syntax.self_name(own[method]))
     }
+
+
+def values_set(node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """What some code sets, and to what."""
+    for line in syntax.find(node, cst.Assign):
+        yield from syntax.pairs(line)
+    for named in syntax.find(node, cst.AnnAssign):
+        if named.value is not None:
+            yield named.target, named.value
 
 
 #: What an attribute is set to which only gets its value later.
@@ -136,9 +144,7 @@ def attributes_set(method: cst.FunctionDef) -> Iterator[tuple[str, str, bool]]:
     Variables of the method are followed.
     """
     own = f"{syntax.self_name(method)}."
-    pairs = [pair for line in syntax.find(method, cst.Assign) for pair in syntax.pairs(line)]
-    for line in syntax.find(method, cst.AnnAssign):
-        pairs += [(line.target, line.value)] if line.value is not None else []
+    pairs = [*values_set(method)]
     set_to = len(pairs)
     for call in syntax.find(method, cst.Call):
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in _ADDING:

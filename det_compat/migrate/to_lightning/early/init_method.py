@@ -33,6 +33,7 @@ def with_arguments(
     if init is None:
         init = syntax.method("def __init__(self):\n    pass\n")
         lines = [_BASES_INIT] if plan.other_bases is OtherBases.INITIALIZED else []
+        lines = inherited(plan) or lines
         init = init.with_changes(body=cst.IndentedBlock(lines))
     # A parameter would hide a name of the file that __init__ uses.
     hidden = file.names & syntax.names_in(init.body)
@@ -64,6 +65,16 @@ def with_arguments(
     init = init.with_changes(params=params)
     init = syntax.with_body(init, _body(init, plan, file))
     return _spread(init) if _is_long(init) else init
+
+
+def needs_init(plan: TrialPlan, file: LightningFile) -> bool:
+    """Whether a class without an ``__init__`` needs one."""
+    if not plan.is_root:
+        return bool(inherited(plan))
+    heirs = (p for p in file.trials.values() if plan in p.ancestors)
+    is_called = any(heir.own.calls_init for heir in heirs)
+    is_inherited = plan.other_bases is OtherBases.INITIALIZED
+    return "train_batch" in plan.own.methods or is_inherited or is_called
 
 
 _WORLD_SIZE = cst.Name("world_size")
@@ -154,7 +165,7 @@ def _literal(value: bool | float | str) -> str:
 def _body(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> list[cst.BaseStatement]:
     own = syntax.self_name(init)
     lines = [made for line in syntax.body_of(init) for made in _passing(line, plan, file.symbols)]
-    if not plan.is_root and plan.own.calls_init:
+    if not plan.is_root and (plan.own.calls_init or "__init__" not in plan.own.methods):
         return lines
     # A class that does not call the __init__ of its base still must not.
     if plan.is_root and plan.other_bases in (OtherBases.INITIALIZED, OtherBases.UNKNOWN):
@@ -273,15 +284,24 @@ def _base_first(
     Nothing if that is no other order than it was, or not known to be none.
     """
     call = syntax.lone_call(line)
-    between = [each.own for each in mixins_of(plan) if "__init__" in each.own.methods]
-    bases = [each.own.name for each in plan.parents if not each.is_mixin]
-    if plan.is_root or call is None or not is_init_of_next(call) or not between:
+    if call is None or not is_init_of_next(call):
         return []
     is_given = any(symbols.is_context(arg.value) for arg in call.args)
+    return [*inherited(plan)[:-1], line] if is_given and inherited(plan) else []
+
+
+def inherited(plan: TrialPlan) -> list[cst.BaseStatement]:
+    """The calls of the ``__init__`` of its base, and of the mixins with a context in front of it.
+
+    Nothing if that is no other order than it was, or not known to be none.
+    """
+    between = [each.own for each in mixins_of(plan) if "__init__" in each.own.methods]
+    bases = [each.own.name for each in plan.parents if not each.is_mixin]
     known = len(bases) == 1 and bases[0] in plan.own.bases
     takes = all(own.passes_on and not own.hands_rest_on for own in between)
-    init = f"{bases[0]}.__init__(self, **hparams)" if is_given and known and takes else ""
-    return [syntax.statement(init), line] if init else []
+    if plan.is_root or plan.is_mixin or not (between and known and takes):
+        return []
+    return [syntax.statement(f"{bases[0]}.__init__(self, **hparams)"), _BASES_INIT]
 
 
 def _rest(call: cst.Call, plan: TrialPlan) -> str:

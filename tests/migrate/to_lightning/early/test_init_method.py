@@ -227,6 +227,18 @@ class Rated:
     assert "MIGRATE" not in made and "super" not in head(made, "Rated")
     lines = "        Base.__init__(self, **hparams)\n        super().__init__(self)\n"
     assert lines in made
+    # One without an __init__ of its own gets one, and what derives from it.
+    heirs = "\n\nclass Heir(Rated, Base):\n    pass\n\n\nclass Next(Heir):\n    pass\n"
+    name = (
+        "searcher: {name: single, metric: x, max_length: {batches: 8}}\nentrypoint: model_def:Heir"
+    )
+    (tmp_path / "c.yaml").write_text(
+        f"{name}\nhyperparameters: {{global_batch_size: 4, rate: 1}}\n"
+    )
+    made = rewritten(tmp_path, trial(*changes) + heirs)
+    init = f"    def __init__(self, **hparams: Any):\n{lines}"
+    assert f"class Heir(Rated, Base):\n{init}\n\nclass Next(Heir):\n    pass\n" in made
+    assert "MIGRATE" not in made
 
 
 @pytest.mark.parametrize(

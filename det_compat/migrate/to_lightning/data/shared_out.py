@@ -1,0 +1,170 @@
+"""Loaders that Lightning shares out among several processes in another way than Determined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import libcst as cst
+
+from det_compat.analysis.expressions import words
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.marks import above
+from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.trial_attributes import reachable, values_set
+
+#: The comment on a loader that keeps the order of its data on one device alone.
+ORDER = "# Lightning shuffles this in several processes"
+_WHOLE = (
+    "# several processes need a batch sampler that shares out, and use_distributed_sampler=False"
+)
+_TRAINING, _VALIDATION = "build_training_data_loader", "build_validation_data_loader"
+#: Data that are only iterated over, in any order of their own; Lightning takes them as they are.
+_STREAMS = words("IterableDataset IterDataPipe ChainDataset WebDataset")
+#: Samplers that Lightning's own may take the place of.
+_PLAIN = words("RandomSampler SequentialSampler")
+
+
+def with_word_of_processes(
+    node: cst.ClassDef, symbols: Symbols, texts: Mapping[str, str]
+) -> cst.ClassDef:
+    """A trial with comments on loaders of which several processes get other batches.
+
+    Args:
+        node: the class.
+        symbols: of its file.
+        texts: the classes and functions that it may call, by name.
+    """
+    own = syntax.methods(node)
+    # A validation of a whole dataset gets a loader that Lightning does not look into.
+    is_whole = "evaluate_full_dataset" in own
+    starts = (_TRAINING,) if is_whole else (_TRAINING, _VALIDATION)
+    names = [*dict.fromkeys(reachable(own, *starts))]
+    known = _Loaders(own, [own[name] for name in names], symbols, texts)
+    for name in names:
+        node = syntax.with_node(node, own[name], known.commented(own[name]))
+    return node
+
+
+class _Loaders:
+    def __init__(
+        self,
+        own: Mapping[str, cst.FunctionDef],
+        making: Sequence[cst.FunctionDef],
+        symbols: Symbols,
+        texts: Mapping[str, str],
+    ) -> None:
+        self._own, self._making, self._symbols, self._texts = own, making, symbols, texts
+        pairs = [pair for method in own.values() for pair in values_set(method)]
+        self._attributes = [pair for pair in pairs if isinstance(pair[0], cst.Attribute)]
+
+    def commented(self, method: cst.FunctionDef) -> cst.FunctionDef:
+        """The method with comments on the loaders that it hands out."""
+        is_training = method.name.value == _TRAINING
+
+        def said(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
+            calls = [call for call in syntax.find(line, cst.Call) if self._is_loader(call)]
+            if not calls or not self._is_handed_out(line, method):
+                return line
+            if any(self._has_own_batches(call, method) for call in calls):
+                comment = _WHOLE
+            elif is_training and any(self._keeps_order(call, method) for call in calls):
+                comment = ORDER
+            else:
+                return line
+            return above(line, [cst.EmptyLine(comment=cst.Comment(comment))])
+
+        return syntax.each(method, cst.SimpleStatementLine, said)
+
+    def _is_handed_out(self, line: cst.SimpleStatementLine, method: cst.FunctionDef) -> bool:
+        """Whether what a statement makes may be what Lightning gets."""
+        targets = [syntax.code(target) for target, _ in values_set(line)]
+        # An attribute may be what another method returns.
+        is_kept = any("." in target for target in targets)
+        methods = self._making if is_kept else [method]
+        pairs = [pair for each in methods for pair in values_set(each)]
+        found: list[cst.CSTNode] = [each for one in methods for each in syntax.returns(one)]
+        seen = set[int]()
+        for node in found:
+            made = (v for to, v in pairs if syntax.mentions(node, syntax.code(to)))
+            new = [value for value in made if id(value) not in seen]
+            seen |= {*map(id, new)}
+            found += new
+        return not targets or any(syntax.mentions(n, target) for n in found for target in targets)
+
+    def _is_loader(self, call: cst.Call) -> bool:
+        name = self._symbols.path(call.func) or syntax.code(call.func)
+        is_one = name.rpartition(".")[2] == "DataLoader"
+        return is_one and not any(arg.star for arg in call.args)
+
+    def _keeps_order(self, call: cst.Call, method: cst.FunctionDef) -> bool:
+        """Whether a call makes a loader that goes through its data from the first to the last."""
+        shuffle, size = syntax.argument(call, 2, "shuffle"), syntax.argument(call, 1, "batch_size")
+        is_off = shuffle is None or syntax.code(shuffle) == "False"
+        drawn = syntax.argument(call, 3, "sampler") or syntax.argument(call, 4, "batch_sampler")
+        has_batches = size is None or syntax.code(size) != "None"
+        data = [*self._values(syntax.argument(call, 0, "dataset"), method)]
+        is_stream = bool(data) and all(map(self._is_stream, data))
+        return is_off and drawn is None and has_batches and not is_stream
+
+    def _has_own_batches(self, call: cst.Call, method: cst.FunctionDef) -> bool:
+        """Whether a call makes a loader of batches that Lightning knows no way to share out."""
+        return any(
+            self._name(made) != "BatchSampler"
+            or any(
+                self._name(each) not in _PLAIN
+                for each in self._values(syntax.argument(made, 0, "sampler"), method)
+            )
+            for made in self._values(syntax.argument(call, 4, "batch_sampler"), method)
+        )
+
+    def _name(self, call: cst.Call) -> str:
+        path = self._symbols.path(call.func) or syntax.code(call.func)
+        return path.rpartition(".")[2]
+
+    def _values(
+        self, value: cst.BaseExpression | None, method: cst.FunctionDef
+    ) -> Iterator[cst.Call]:
+        """The calls that make a value, those of methods of the trial followed."""
+        found: list[tuple[cst.BaseExpression, cst.FunctionDef]] = []
+        found += [(value, method)] if value is not None else []
+        seen = set[str]()
+        for each, where in found:
+            if isinstance(each, cst.IfExp):
+                found += [(each.body, where), (each.orelse, where)]
+            elif isinstance(each, (cst.Name, cst.Attribute)):
+                code = syntax.code(each)
+                pairs = self._attributes if "." in code else [*values_set(where)]
+                if code not in seen:
+                    found += [(v, where) for to, v in pairs if syntax.code(to) == code]
+                seen.add(code)
+            elif isinstance(each, cst.Call):
+                owner, _, name = syntax.code(each.func).rpartition(".")
+                inner = self._own.get(name) if owner == syntax.self_name(where) else None
+                if inner is None:
+                    yield each
+                elif f"{name}()" not in seen:
+                    returned = (r.value for r in syntax.returns(inner) if r.value is not None)
+                    found += [(r, inner) for r in returned]
+                    seen.add(f"{name}()")
+
+    def _is_stream(self, call: cst.Call) -> bool:
+        name = self._name(call)
+        return "streaming=True" in syntax.code(call).replace(" ", "") or self._streams(name)
+
+    def _streams(self, name: str, seen: frozenset[str] = frozenset()) -> bool:
+        """Whether a class, or what a function of this name returns, is only iterated over."""
+        if name in _STREAMS:
+            return True
+        if name in seen or name not in self._texts:
+            return False
+        for line in cst.parse_module(self._texts[name]).body:
+            if isinstance(line, cst.ClassDef):
+                made = [syntax.code(base.value) for base in line.bases]
+            elif isinstance(line, cst.FunctionDef):
+                values = (each.value for each in syntax.returns(line))
+                made = [syntax.code(v.func) for v in values if isinstance(v, cst.Call)]
+            else:
+                continue
+            if any(self._streams(each.rpartition(".")[2], seen | {name}) for each in made):
+                return True
+        return False

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.migrate.rewriting import HEADER, rewritten, trial
+
+ORDER = "# Lightning shuffles this in several processes\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "is_said"),
+    [
+        ("", True),
+        (", shuffle=False", True),
+        (", shuffle=True", False),
+        (", sampler=order", False),
+        (", batch_sampler=order", False),
+        (", **self.options", False),
+    ],
+)
+def test_an_order_that_several_devices_do_not_keep_is_spoken_of(given, is_said, tmp_path):
+    loader = "batch_size=self.context.get_per_slot_batch_size()"
+    made = rewritten(tmp_path, trial((loader, f"{loader}{given}")))
+    assert made.count(ORDER) == is_said
+
+
+def test_a_loader_without_batches_goes_through_what_has_an_order_of_its_own(tmp_path):
+    loader = "batch_size=self.context.get_per_slot_batch_size()"
+    assert ORDER not in rewritten(tmp_path, trial((loader, "batch_size=None")))
+
+
+@pytest.mark.parametrize(
+    ("given", "is_said"),
+    [
+        ("Grouped(rows, 4)", True),
+        ("groups.Grouped(rows, 4)", True),
+        ("torch.utils.data.BatchSampler(rows, 4, False)", False),
+        ("None", False),
+    ],
+)
+def test_batches_that_lightning_cannot_share_out_are_spoken_of(given, is_said, tmp_path):
+    old = "DataLoader([], batch_size=self.context.get_per_slot_batch_size())"
+    for new in (f"DataLoader([], batch_sampler={given})", "DataLoader([], batch_sampler=made)"):
+        lines = f"made = {given}\n        return {new}" if "made" in new else f"return {new}"
+        made = rewritten(tmp_path, trial((f"return {old}", lines)))
+        assert ("# several processes need a batch sampler" in made) == is_said
+
+
+LOADER = "return DataLoader([], batch_size=self.context.get_per_slot_batch_size())"
+WHOLE = "# several processes need a batch sampler that shares out"
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_said"),
+    [
+        ("s = BatchSampler(rows, 4, False)\ns = shuffled(s)\n{0}s)", True),
+        ("s = BatchSampler(rows, 4, False)\nif x:\n    s = Grouped(s)\n{0}s)", True),
+        ("s = BatchSampler(RandomSampler(rows), 4, False)\n{0}s)", False),
+        ("s = WeightedRandomSampler(rows)\ns = BatchSampler(s, 4, False)\n{0}s)", True),
+        ("self.s = samplers.ReproducibleShuffleBatchSampler(rows, 1)\n{0}self.s)", True),
+        ("{0}self.plain())", False),
+        ("{0}self.grouped())", True),
+    ],
+)
+@pytest.mark.parametrize("old", [LOADER, "return DataLoader([], batch_size=4)"])
+def test_batches_that_are_made_in_steps_are_spoken_of(lines, is_said, old, tmp_path):
+    new = lines.format("return DataLoader([], batch_sampler=").replace("\n", "\n        ")
+    helpers = (
+        "    def plain(self):\n        return BatchSampler(SequentialSampler(rows), 4, False)\n"
+    )
+    helpers += "\n    def grouped(self):\n        made = Grouped(rows)\n        return made\n\n"
+    header = HEADER.replace("import DataLoader", "import samplers, DataLoader")
+    changes = (old, new), ("    def evaluate_batch", f"{helpers}    def evaluate_batch")
+    made = rewritten(tmp_path, trial(*changes, header=header))
+    assert (WHOLE in made) is is_said
+    assert rewritten(tmp_path, made) == made
+
+
+STREAM = """
+
+class Rows(torch.utils.data.IterableDataset):
+    pass
+
+
+class Stream(Rows):
+    pass
+
+
+def opened():
+    return Stream()
+"""
+
+
+@pytest.mark.parametrize(
+    ("data", "is_said"),
+    [
+        ("Stream()", False),
+        ("opened()", False),
+        ("load_dataset(x, streaming=True)", False),
+        ("Stream() if x else Rows()", False),
+        ("Stream() if x else Listed()", True),
+        ("Listed()", True),
+        ("rows", True),
+    ],
+)
+def test_lightning_shuffles_no_stream(data, is_said, tmp_path):
+    size = "batch_size=self.context.get_per_slot_batch_size())"
+    for new in (
+        f"return DataLoader({data}, {size}",
+        f"d = {data}\n        return DataLoader(d, {size}",
+    ):
+        made = rewritten(tmp_path, trial((LOADER, new), header=HEADER + STREAM + "\n\n"))
+        assert (ORDER in made) is is_said
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        ("self.probe = DataLoader([], batch_size=2)\n        {0}", 1),
+        ("made = DataLoader([], batch_size=2)\n        return made", 1),
+        ("made = [DataLoader([], batch_size=2)]\n        other = made\n        return other", 1),
+        ("self.made = DataLoader([], batch_size=2)\n        return self.made", 1),
+        ("self.probe = DataLoader([], batch_size=2)\n        return Mine()", 0),
+    ],
+)
+def test_a_loader_that_lightning_never_gets_is_not_spoken_of(lines, count, tmp_path):
+    made = rewritten(tmp_path, trial((LOADER, lines.format(LOADER))))
+    assert made.count(ORDER) == count
