@@ -19,7 +19,7 @@ from det_compat.migrate.to_lightning.written_out import beside_checkpoints
 from det_compat.migrate.to_lightning.written_out.clipping import CALLED
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.docstrings import with_first
-from det_compat.migrate.tree.marks import marked
+from det_compat.migrate.tree.marks import above, marked
 from det_compat.migrate.tree.symbols import own_name
 from det_compat.migrate.tree.trial_attributes import changes_data
 
@@ -37,8 +37,14 @@ _EPOCH = {"epoch_idx": "trainer.current_epoch"}
 #: Determined gave NumPy's numbers, which other code may write down or keep, or call methods of.
 _VALUES = "name: np.float64(value.item())"
 #: Those of them that plain numbers have not, and plain numbers.
-_OF_NUMPY = re.compile(r"\.(item|tolist|astype|round|dtype|mean|sum|max|min)\b")
+_OF_NUMPY = re.compile(
+    r"(?<!\bnp)(?<!\bnumpy)(?<!\btorch)\.(item|tolist|astype|round|dtype|mean|sum|max|min)\b"
+)
 _PLAIN = {"metrics": "{name: value.item() for name, value in trainer.callback_metrics.items()}"}
+#: What makes more of NumPy's.
+_NUMPY = re.compile(r"\b(np|numpy)\.(?!is|random\.seed)\w+\(")
+#: What is said where they have to be NumPy's, and a checkpoint may get some.
+_KEPT = "# Lightning loads no numbers of NumPy from a checkpoint: return plain ones"
 _METRICS = {"metrics": f"{{{_VALUES} for name, value in trainer.callback_metrics.items()}}"}
 #: The hook of a start that asks where it is: Lightning knows when it has restored a checkpoint.
 _STARTING = "on_trial_startup"
@@ -227,6 +233,9 @@ def _method(
     is_told: bool,
 ) -> cst.BaseStatement:
     name = method.name.value
+    makes_numpys = bool(_NUMPY.search(syntax.code(node))) or not _may_be_plain(node)
+    if name == "state_dict" and makes_numpys and "float(" not in syntax.code(method):
+        return above(method, [cst.EmptyLine(comment=cst.Comment(_KEPT))])
     if name.startswith("on_validation"):
         method = with_gradients(method)
     if name in _NOT_THERE:
@@ -244,9 +253,9 @@ def _method(
         return marked(method, f"Lightning calls {hook.name} instead, with other arguments")
     if hook.old is _METRICS:
         method = with_logged_names(method, [*file.trials.values()])
-    if hook.old is _METRICS and "state_dict" in syntax.methods(node):
+    if hook.old is _METRICS and "state_dict" in syntax.methods(node) and _may_be_plain(node):
         # Lightning does not load NumPy's numbers from a checkpoint.
-        hook = hook if _OF_NUMPY.search(syntax.code(node)) else replace(hook, old=_PLAIN)
+        method, hook = _without_items(method), replace(hook, old=_PLAIN)
     made = _renamed(method, hook)
     if any("np.float64" in syntax.code(line) for line in syntax.body_of(made)):
         file.imports.new.add("import numpy as np")
@@ -257,6 +266,31 @@ def _method(
     if not is_told:
         return with_first(made, "if not trainer.is_last_batch:\n    return\n")
     return _before_report(made, f"super().{hook.name}(trainer, pl_module, {', '.join(hook.more)})")
+
+
+def _may_be_plain(node: cst.ClassDef) -> bool:
+    """Whether a callback does with metrics, if it gets any, what it can with plain numbers."""
+    is_told = any(getattr(_HOOKS.get(n), "old", 0) is _METRICS for n in syntax.methods(node))
+    lines = (_without_items(n) if isinstance(n, cst.FunctionDef) else n for n in node.body.body)
+    return not (is_told and any(_OF_NUMPY.search(syntax.code(line)) for line in lines))
+
+
+def _without_items(method: cst.FunctionDef) -> cst.FunctionDef:
+    """A hook that takes the metrics that it is given for plain numbers."""
+    given = {param.name.value for param in method.params.params[1:]}
+    is_given = _HOOKS.get(method.name.value, _Hook("")).old is _METRICS
+
+    def plain(call: cst.Call) -> syntax.Expression:
+        func = call.func
+        if not (isinstance(func, cst.Attribute) and func.attr.value == "item" and is_given):
+            return call
+        found = func.value
+        is_asked = isinstance(found, cst.Call) and syntax.code(found.func).endswith(".get")
+        owner = found.func if isinstance(found, cst.Call) and is_asked else found
+        is_metric = is_asked or isinstance(owner, cst.Subscript)
+        return found if is_metric and syntax.code(getattr(owner, "value", owner)) in given else call
+
+    return syntax.each(method, cst.Call, plain)
 
 
 def _before_report(method: cst.FunctionDef, told: str) -> cst.FunctionDef:

@@ -67,14 +67,32 @@ def test_what_hooks_were_given(tmp_path):
     assert made.startswith("import numpy as np\n")
 
 
-@pytest.mark.parametrize(("ending", "is_plain"), [("", True), (".item()", False)])
-def test_metrics_that_go_into_a_checkpoint_are_plain_numbers(ending, is_plain, tmp_path):
+@pytest.mark.parametrize(
+    ("used", "after", "is_plain"),
+    [
+        ("results['error']", "results['error']", True),
+        ("results['error'].item()", "results['error']", True),
+        ("results.get('error', 0).item()", "results.get('error', 0)", True),
+        ("np.mean(results['error'])", "np.mean(results['error'])", True),
+        ("results['error'].round(2)", "results['error'].round(2)", False),
+        ("results, self.best.item()", "results, self.best.item()", False),
+    ],
+)
+def test_metrics_that_go_into_a_checkpoint_are_plain_numbers(used, after, is_plain, tmp_path):
     """Lightning loads no numbers of NumPy from there."""
     state = "        return None\n\n    def state_dict(self):\n        return {'best': self.best}"
-    line = f"results['error']{ending})\n{state}\n\n    def f(self):\n        print(1"
+    line = f"{used})\n{state}\n\n    def f(self):\n        print(1"
     made = callback(tmp_path, "on_validation_end(self, results)", line)
+    assert f"print({after})" in made
     assert ("{name: value.item() for name, value in" in made) is is_plain
     assert ("np.float64" in made) is not is_plain
+    said = "    # Lightning loads no numbers of NumPy from a checkpoint: return plain ones\n"
+    is_said = not is_plain or "np.mean" in used
+    assert (f"{said}    def state_dict(self):" in made) is is_said
+    line = line.replace("self.best}", "float(self.best)}")
+    made = callback(tmp_path, "on_validation_end(self, results)", line)
+    assert said not in made
+    assert rewritten(tmp_path, made) == made
 
 
 @pytest.mark.parametrize(
