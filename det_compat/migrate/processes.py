@@ -5,7 +5,6 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import active_children
 from typing import Any, TypeVar
 
 _Job = TypeVar("_Job")
@@ -16,14 +15,12 @@ def in_processes(
     work: Callable[[_Job], _Result], jobs: Sequence[_Job], processes: int
 ) -> Iterator[_Result]:
     """What comes of each job, in their order, by so many processes."""
-    others = {*active_children()}
     with ProcessPoolExecutor(processes, initializer=_begin, initargs=(work,)) as pool:
         try:
             yield from pool.map(_done, jobs)
         except BaseException:
+            # What has begun comes to its end, which is soon.
             pool.shutdown(wait=False, cancel_futures=True)
-            for process in {*active_children()} - others:
-                process.terminate()
             raise
 
 
