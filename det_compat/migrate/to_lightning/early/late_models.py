@@ -23,11 +23,11 @@ _SAID = "# no submodule: a run that goes on with a checkpoint has none yet to lo
 #: Methods that return the model that they are called on.
 _SAME = words("to cuda cpu train eval float double half bfloat16 requires_grad_")
 #: What returns a model, whatever it is given.
-_MAKING = words("wrap_model from_pretrained create_model AveragedModel DataParallel")
+_MAKING = words("from_pretrained create_model AveragedModel DataParallel")
 #: Classes of torch.nn that are no models, and what makes one of its losses without weights.
 _OTHERS = words("PackedSequence Loss")
 #: What only models are asked for.
-_OF_MODELS = words("parameters named_parameters load_state_dict")
+_OF_MODELS = words("parameters named_parameters")
 #: What hooks call a trial.
 _TRIALS = frozenset(("trial", "pl_module"))
 
@@ -198,7 +198,11 @@ class _Late(LightningTransformer):
         if key not in self._models:
             self._models[key] = Models(plans, self.file.elsewhere)
         models, name = self._models[key], target.attr.value
-        return name not in models.early and models.is_one(value, function, models.attributes)
+        # Determined's checkpoints had what a trial wraps, whenever it does.
+        wrapped = {each.attribute.strip("*") for plan in plans for each in plan.all_models}
+        return name not in models.early | wrapped and models.is_one(
+            value, function, models.attributes
+        )
 
 
 def _names(plan: TrialPlan) -> list[str]:

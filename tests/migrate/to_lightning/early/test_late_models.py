@@ -82,6 +82,23 @@ def test_a_submodule_that_is_there_from_the_start_stays_one(first, is_late, tmp_
     assert ('object.__setattr__(self, "ema", copy.deepcopy(self.model))' in made) is is_late
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["self.late = self.context.wrap_model(nn.Linear(2, 1))"],
+        ["self.late = nn.Linear(2, 1)", "self.late = self.context.wrap_model(self.late)"],
+        ["net = self.context.wrap_model(nn.Linear(2, 1))", "self.late = net"],
+        ["rates = self.make()", "rates.load_state_dict(self.saved)", "self.late = rates"],
+    ],
+)
+def test_what_a_trial_wraps_after_init_is_a_submodule(lines, tmp_path):
+    """Determined's checkpoints had it."""
+    begin = "    def build_training_data_loader(self):\n"
+    text = "".join(f"        {line}\n" for line in lines)
+    made = rewritten(tmp_path, trial((begin, begin + text), header=HEADER + IMPORTS))
+    assert "__setattr__" not in made and "self.late = " in made
+
+
 CALLBACK = """
 
 class Probe(PyTorchCallback):
