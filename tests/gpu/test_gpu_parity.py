@@ -44,6 +44,9 @@ def test_equal_to_the_last_bit(side: str, case: object, dumps: dict[str, Path]) 
     if side == "lightning" and not case.lightning:
         pytest.skip("the case is about pytorch.Trainer alone")
     name = f"{case.name}.0.pt"
-    sections = WEIGHTS if side == "lightning" else SECTIONS
-    difference = report(load(dumps["determined"] / name), load(dumps[side] / name), sections)
+    reference, found = load(dumps["determined"] / name), load(dumps[side] / name)
+    if side == "lightning" and reference["error"]:  # a trial that draws its noise on the CPU
+        assert found["error"] and found["error"]["type"] == reference["error"]["type"]
+        return
+    difference = report(reference, found, WEIGHTS if side == "lightning" else SECTIONS)
     assert not difference, difference

@@ -126,9 +126,29 @@ def test_precisions_of_the_trainer(precision: Any, device: str) -> None:
 
 @pytest.mark.parametrize("flags", [{}, {"accumulate_grad_batches": 2}, {"gradient_clip_val": 1.0}])
 def test_no_batch_waits_for_the_device(flags: dict[str, Any], device: str) -> None:
-    """A wait within the batches 5 to 15 of a period is an error of CUDA's own."""
+    """A wait within the batches 5 to 15 of a period is an error of CUDA's own.
 
-    class Strict(OnDevice):
+    Only the copy of a batch to the device waits, as Determined's does.
+    """
+
+    class Strict(Linear):
+        def prepare(self) -> None:
+            copied = self.context.to_device
+
+            def to_device(*args: Any, **kwargs: Any) -> Any:
+                mode = torch.cuda.get_sync_debug_mode() if device == "cuda" else 0
+                if mode:
+                    torch.cuda.set_sync_debug_mode("default")
+                batch = copied(*args, **kwargs)
+                if mode:
+                    torch.cuda.set_sync_debug_mode(mode)
+                return batch
+
+            self.context.to_device = to_device
+
+        def build_training_data_loader(self) -> Any:
+            return DataLoader(rows(64), batch_size=4, shuffle=True)
+
         def train_batch(self, batch: Any, epoch_idx: int, batch_idx: int) -> dict[str, Any]:
             if device == "cuda" and batch_idx in (5, 15):
                 torch.cuda.set_sync_debug_mode("error" if batch_idx == 5 else "default")
@@ -149,16 +169,22 @@ def test_a_compiled_model(device: str) -> None:
 
 @pytest.mark.parametrize("first", ["device", "cpu"])
 def test_checkpoints_across_devices(first: str, device: str, tmp_path: Path) -> None:
+    class Equal(Normed):
+        """Without dropout, which draws other numbers on another device."""
+
+        def net(self) -> nn.Module:
+            return super().net()[1]
+
     places = [device, "cpu"] if first == "device" else ["cpu", device]
-    module, used = fitted(Normed, places[0])
+    module, used = fitted(Equal, places[0])
     used.save_checkpoint(tmp_path / "a.ckpt")
-    loaded = to_lightning(Normed).load_from_checkpoint(tmp_path / "a.ckpt")
+    loaded = to_lightning(Equal).load_from_checkpoint(tmp_path / "a.ckpt")
     saved = {name: value.cpu() for name, value in weights(module).items()}
     assert same(weights(loaded), saved)
-    resumed, _ = fitted(Normed, places[1], tmp_path / "a.ckpt", max_epochs=4)
-    expected, _ = fitted(Normed, places[0], max_epochs=4)
+    resumed, _ = fitted(Equal, places[1], tmp_path / "a.ckpt", max_epochs=4)
+    expected, _ = fitted(Equal, places[0], max_epochs=4)
     pairs = zip(weights(resumed).values(), weights(expected).values(), strict=True)
-    assert all(torch.allclose(a.cpu(), b.cpu(), atol=0.2) for a, b in pairs)
+    assert all(torch.allclose(a.cpu(), b.cpu(), atol=1e-3) for a, b in pairs)
     assert resumed.trial.trained == [*range(8, 16)]
 
 

@@ -20,7 +20,7 @@ SECTIONS = ("batches", "seen", "calls", "reports", "error", *WEIGHTS)
 
 def load(path: Path) -> dict[str, Any]:
     """A dump of a driver."""
-    found: dict[str, Any] = torch.load(path, weights_only=False)
+    found: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=False)
     return found
 
 

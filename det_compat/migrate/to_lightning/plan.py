@@ -137,7 +137,11 @@ class TrialPlan:
         if any(plan.leaves_unused for plan in self.ancestors):
             return True
         passes = sum(plan.own.backwards for plan in self.ancestors)
-        are_several = len(self.all_models) > 1 or len(self.all_optimizers) > 1
+        models = [model.attribute for model in self.all_models]
+        are_several = any(
+            len(names) > 1 or any(name.startswith("*") for name in names)
+            for names in (models, self.all_optimizers)
+        )
         return not self.is_automatic and passes > 1 and are_several
 
     @cached_property

@@ -23,7 +23,26 @@ _PARAMETERS = re.compile(
     r"\bnn\.(Linear|Bilinear|Conv|Embedding|LSTM|GRU|RNN|Parameter\(|Transformer|MultiheadAttention"
     r"|(Batch|Layer|Group)Norm)|\bmodels\.\w+\(|timm\.create_model\(|from_pretrained\(|hub\.load\("
 )
-_COPIES = re.compile(r"deepcopy\((?!.*state_dict)")
+_COPIES = re.compile(r"deepcopy\((?!.*state_dict)|\bAveragedModel\(")
+#: What a model is asked for where no output of it is needed.
+_UPDATES = frozenset(
+    [
+        "apply",
+        "buffers",
+        "eval",
+        "load_state_dict",
+        "named_buffers",
+        "named_parameters",
+        "parameters",
+        "requires_grad_",
+        "state_dict",
+        "step",
+        "to",
+        "train",
+        "update",
+        "update_parameters",
+    ]
+)
 #: What is without gradients stays out of the exchange.
 _FROZEN = r"\b{}\.(requires_grad_\(False\)|parameters\(\):\n\s*\w+\.requires_grad\b)"
 
@@ -85,7 +104,7 @@ def _is_part(name: str, makers: Makers, code: str) -> bool:
 
 
 def _with_gradients(method: cst.FunctionDef) -> set[str]:
-    """The attributes that a method uses where there are gradients."""
+    """The attributes that a method uses where there are gradients, and that may give an output."""
     own = syntax.self_name(method)
     if any("no_grad" in syntax.code(each.decorator) for each in method.decorators):
         return set()
@@ -99,8 +118,20 @@ def _with_gradients(method: cst.FunctionDef) -> set[str]:
             return syntax.statement("pass") if is_without else updated
 
     rest = syntax.transformed(method, Without())
-    nodes = syntax.find(rest.body, cst.Attribute)
-    return {node.attr.value for node in nodes if syntax.code(node.value) == own}
+    nodes = [*syntax.find(rest.body, cst.Attribute)]
+    asked: list[cst.CSTNode] = [node.value for node in nodes if node.attr.value in _UPDATES]
+    asked += [test.left for test in syntax.find(rest.body, cst.Comparison) if _is_none(test)]
+    asked += [branch.test for branch in syntax.find(rest.body, cst.If)]
+    asked += [choice.test for choice in syntax.find(rest.body, cst.IfExp)]
+    return {
+        node.attr.value
+        for node in nodes
+        if syntax.code(node.value) == own and not any(node is each for each in asked)
+    }
+
+
+def _is_none(test: cst.Comparison) -> bool:
+    return any(syntax.code(target.comparator) == "None" for target in test.comparisons)
 
 
 def _is_of_one_loss(method: cst.FunctionDef, models: set[str], symbols: Symbols) -> bool:

@@ -6,6 +6,11 @@ import pytest
 
 from tests.migrate.rewriting import method, rewritten, trial
 
+UNUSED_SAID = '# several devices need pl.Trainer(strategy="ddp_find_unused_parameters_true")\n'
+IN_A_DICT = (
+    'self.nets = {}\n        for name in ("g", "d"):\n'
+    "            self.nets[name] = context.wrap_model(torch.nn.Linear(2, 1))"
+)
 MIXIN = """\
 class Counting:
     def __init__(self, start):
@@ -367,5 +372,16 @@ def test_what_several_devices_need_is_said(models, passes, is_said, tmp_path):
     init, step = "        self.opt =", "        self.context.backward(loss)\n"
     more = "        self.other = context.wrap_model(torch.nn.Linear(2, 1))\n"
     source = trial((init, more * (models - 1) + init), (step, step * passes))
-    said = '# several devices need pl.Trainer(strategy="ddp_find_unused_parameters_true")\n'
-    assert (said in rewritten(tmp_path, source)) is is_said
+    assert (UNUSED_SAID in rewritten(tmp_path, source)) is is_said
+
+
+def test_what_several_devices_need_is_said_of_models_in_a_dict(tmp_path):
+    step = "        self.context.backward(loss)\n"
+    source = trial(
+        ("self.model = context.wrap_model(torch.nn.Linear(2, 1))", IN_A_DICT),
+        ("self.model.parameters()", 'self.nets["g"].parameters()'),
+        ("loss = self.model(batch)", 'loss = self.nets["g"](batch)'),
+        ('"error": self.model(batch)', '"error": self.nets["g"](batch)'),
+        (step, step * 2),
+    )
+    assert UNUSED_SAID in rewritten(tmp_path, source)

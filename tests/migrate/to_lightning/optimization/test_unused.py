@@ -14,6 +14,12 @@ NO_GRADIENTS = (
     "        with torch.no_grad():\n            goal = self.teacher(batch)\n"
     "        loss = (self.model(batch) - goal).sum()\n",
 )
+UPDATED = (LOSS, f"{LOSS}        self.ema.update_parameters(self.model)\n")
+BLENDED = (
+    LOSS,
+    f"{LOSS}        if self.ema is not None:\n            with torch.no_grad():\n"
+    "                blend(self.ema, self.model)\n",
+)
 
 
 def _kept(line: str) -> tuple[str, str]:
@@ -27,6 +33,8 @@ def _kept(line: str) -> tuple[str, str]:
         ([_kept("self.teacher = torch.nn.Linear(2, 1)"), NO_GRADIENTS], True),
         ([_kept("self.teacher = torchvision.models.vgg16()")], True),
         ([_kept("self.ema = copy.deepcopy(self.model)")], True),
+        ([_kept("self.ema = AveragedModel(self.model)"), UPDATED], True),
+        ([_kept("self.ema = copy.deepcopy(self.model) if 1 else None"), BLENDED], True),
         ([_kept("self.teacher = make()")], True),
         # Its parameters get gradients, whoever steps them.
         ([_kept("self.teacher = torch.nn.Linear(2, 1)"), TAUGHT], False),
@@ -85,6 +93,7 @@ def test_parameters_that_no_batch_reaches_are_spoken_of(changes, is_said, tmp_pa
     import torch
     import torchvision
     from determined.pytorch import DataLoader, PyTorchTrial
+    from torch.optim.swa_utils import AveragedModel
 
     def make():
         return torch.nn.Linear(2, 1)
