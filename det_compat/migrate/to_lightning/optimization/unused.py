@@ -25,23 +25,9 @@ _PARAMETERS = re.compile(
 )
 _COPIES = re.compile(r"deepcopy\((?!.*state_dict)|\bAveragedModel\(")
 #: What a model is asked for where no output of it is needed.
-_UPDATES = frozenset(
-    [
-        "apply",
-        "buffers",
-        "eval",
-        "load_state_dict",
-        "named_buffers",
-        "named_parameters",
-        "parameters",
-        "requires_grad_",
-        "state_dict",
-        "step",
-        "to",
-        "train",
-        "update",
-        "update_parameters",
-    ]
+_UPDATES = re.compile(
+    r"apply|eval|train|to|step|update(_parameters)?|(named_)?(parameters|buffers)|(load_)?state_dict"
+    r"|requires_grad_"
 )
 #: What is without gradients stays out of the exchange.
 _FROZEN = r"\b{}\.(requires_grad_\(False\)|parameters\(\):\n\s*\w+\.requires_grad\b)"
@@ -119,7 +105,7 @@ def _with_gradients(method: cst.FunctionDef) -> set[str]:
 
     rest = syntax.transformed(method, Without())
     nodes = [*syntax.find(rest.body, cst.Attribute)]
-    asked: list[cst.CSTNode] = [node.value for node in nodes if node.attr.value in _UPDATES]
+    asked: list[cst.CSTNode] = [node.value for node in nodes if _UPDATES.fullmatch(node.attr.value)]
     asked += [test.left for test in syntax.find(rest.body, cst.Comparison) if _is_none(test)]
     asked += [branch.test for branch in syntax.find(rest.body, cst.If)]
     asked += [choice.test for choice in syntax.find(rest.body, cst.IfExp)]
