@@ -9,6 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from det_compat.analysis.tree import list_files
 from det_compat.config import ConfigError, ExperimentConfig, read_config
 from det_compat.config.entrypoint import Entrypoint
@@ -84,6 +86,21 @@ def devices_of(paths: Iterable[Path]) -> dict[str, int]:
         if found := {file.name: max(each.slots_per_trial, 1) for file, each in every}:
             return found
     return {}
+
+
+def script_config(path: Path) -> str:
+    """The config whose hyperparameters a script has off a cluster, as seen from its folder.
+
+    It is ``""`` where no config starts the script, where the first one searches, and where it has
+    numbers that ``yaml.safe_load`` takes for text, such as ``1e-3``.
+    """
+    started = ((f, each) for f, each in _found(path, "") if each.entrypoint is not None)
+    file, config = next(started, (None, None))
+    if file is None or config is None:
+        return ""
+    given = yaml.safe_load(file.read_text())
+    is_plain = given.get("hyperparameters") == _first_values(config.hyperparameters.space)
+    return Path(os.path.relpath(file, path.absolute().parent)).as_posix() if is_plain else ""
 
 
 def _argument(config: ExperimentConfig) -> str:

@@ -271,6 +271,7 @@ class LightningFile(File):
         length: how long its configs have it train, as the argument of a Trainer; ``""`` if there is
             no one answer.
         devices: on how many devices its configs have it train, by their names.
+        config: the path of the config that has the hyperparameters of a script.
     """
 
     plans: dict[str, TrialPlan] = field(default_factory=dict)
@@ -291,6 +292,7 @@ class LightningFile(File):
     imported: Elsewhere = field(default_factory=Elsewhere)
     length: str = ""
     devices: dict[str, int] = field(default_factory=dict)
+    config: str = ""
 
     @property
     def steps(self) -> int | None:

@@ -253,7 +253,7 @@ class _Branches(_Step):
         taken = cst.Else(updated.body, updated.leading_lines) if value else updated.orelse
         lines = [] if taken is None else syntax.body_of(taken)
         # What follows a branch that ends would never run.
-        return updated if value is _UNKNOWN or any(map(_ends, lines[-1:])) else taken
+        return updated if value is _UNKNOWN or any(map(ends, lines[-1:])) else taken
 
     def leave_BooleanOperation(
         self, original: cst.BooleanOperation, updated: cst.BooleanOperation
@@ -277,7 +277,7 @@ def _in_place(whole: cst.BaseExpression, part: cst.BaseExpression) -> cst.BaseEx
     return part.with_changes(lpar=[*whole.lpar, *part.lpar], rpar=[*part.rpar, *whole.rpar])
 
 
-def _ends(line: cst.BaseStatement) -> bool:
+def ends(line: cst.BaseStatement) -> bool:
     """Whether nothing runs after a statement."""
     call = syntax.lone_call(line)
     is_exit = call is not None and syntax.code(call.func) in ("exit", "quit", "sys.exit")

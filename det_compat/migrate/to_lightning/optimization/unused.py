@@ -29,6 +29,8 @@ _UPDATES = re.compile(
     r"apply|eval|train|to|step|update(_parameters)?|(named_)?(parameters|buffers)|(load_)?state_dict"
     r"|requires_grad_"
 )
+#: So is only a model used, whoever made it.
+_HAS_STATE = r"\b{}\.load_state_dict\(torch\.load\("
 #: What is without gradients stays out of the exchange.
 _FROZEN = r"\b{}\.(requires_grad_\(False\)|parameters\(\):\n\s*\w+\.requires_grad\b)"
 
@@ -63,6 +65,7 @@ def leaves_unused(
             continue
         texts = "\n".join(makers.texts(value))
         makes = _PARAMETERS.search(texts) or (_COPIES.search(value) and "self." in value)
+        makes = makes or re.search(_HAS_STATE.format(name), code)
         if makes and "requires_grad" not in texts and makers.may_be_module(value):
             return True
     return False

@@ -14,6 +14,7 @@ NO_GRADIENTS = (
     "        with torch.no_grad():\n            goal = self.teacher(batch)\n"
     "        loss = (self.model(batch) - goal).sum()\n",
 )
+LOADS = 'self.teacher.load_state_dict(torch.load("teacher.pt"))'
 UPDATED = (LOSS, f"{LOSS}        self.ema.update_parameters(self.model)\n")
 BLENDED = (
     LOSS,
@@ -36,6 +37,8 @@ def _kept(line: str) -> tuple[str, str]:
         ([_kept("self.ema = AveragedModel(self.model)"), UPDATED], True),
         ([_kept("self.ema = copy.deepcopy(self.model) if 1 else None"), BLENDED], True),
         ([_kept("self.teacher = make()")], True),
+        ([_kept(f"self.teacher = elsewhere.Teacher()\n        {LOADS}")], True),
+        ([_kept(f"self.teacher = elsewhere.Teacher()\n        {LOADS}"), TAUGHT], False),
         # Its parameters get gradients, whoever steps them.
         ([_kept("self.teacher = torch.nn.Linear(2, 1)"), TAUGHT], False),
         ([_kept("self.teacher = torch.nn.Linear(2, 1).requires_grad_(False)")], False),
