@@ -44,8 +44,8 @@ _WITHOUT_MODES = re.compile(
 _NO_MODEL = re.compile(r"[\[{\"'\d]|__det_")
 #: A context returns what it moves to the device.
 _MOVING = re.compile(r"__det_\d+__\.to_device\(")
-#: What is wrapped is what has been handed over, under another name.
-_WRAPPED = re.compile(r"wrap_model\(\s*(?:model\s*=\s*)?self\.(\w+)\s*[,)]")
+#: What is wrapped is what has been handed over, under another name, or no model.
+_WRAPPED = re.compile(r"wrap_(?:model|optimizer|lr_scheduler)\(\s*(?:\w+ *= *)?self\.(\w+)\s*[,)]")
 #: What a loader goes through are data.
 _LOADED = re.compile(
     r"(?:\bDataLoader\(\s*(?:dataset\s*=\s*)?self\.(\w+)\s*[,)]"

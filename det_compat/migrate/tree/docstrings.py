@@ -1,7 +1,7 @@
 """What docstrings say of parameters and results that a rewritten method does not have any more."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import libcst as cst
@@ -10,13 +10,13 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import above, comments_of
 
 #: What a method was called before it was rewritten, by what it is called now.
-Renamed = Mapping[str, Collection[str]]
+Renamed = Mapping[str, Sequence[str]]
 
-_Block = TypeVar("_Block", bound=cst.ClassDef | cst.FunctionDef)
+_Block = TypeVar("_Block", bound=cst.ClassDef | cst.FunctionDef | cst.Module)
 
 
 def following(tree: cst.Module, before: cst.Module, renamed: Renamed) -> cst.Module:
-    """The file, whose docstrings say no more of a parameter or result that has gone.
+    """The file, whose docstrings say no more of what is Determined's, or has gone.
 
     Args:
         tree: what the file has become.
@@ -44,7 +44,46 @@ def following(tree: cst.Module, before: cst.Module, renamed: Renamed) -> cst.Mod
         # What __init__ takes is often said of the class.
         return without_entries(changed, gone, returns=True)
 
-    return syntax.each(tree, cst.ClassDef, followed)
+    tree = syntax.each(tree, cst.ClassDef, followed)
+    code = {name.value for name in syntax.find(tree, cst.Name)}
+    new = {was: name for name, every in renamed.items() for was in every[-1:] if was not in code}
+    gone = "|".join(name for name in _GONE if name not in code)
+
+    def renewed(node: _Block) -> _Block:
+        return _with_docstring(node, lambda text: _renewed(text, gone, new))
+
+    tree = syntax.each(tree, cst.FunctionDef, renewed)
+    return renewed(syntax.each(tree, cst.ClassDef, renewed))
+
+
+#: What a trial calls or has that a module does not.
+_GONE = ("wrap_model", "wrap_optimizer", "wrap_lr_scheduler", "evaluate_full_dataset")
+_PLATFORM = re.compile(r"\b(the )?Determined('s)? PyTorch (Trial |training )?(APIs?|interface)\b")
+#: A sentence, with the blanks before it or behind it.
+_SENTENCE = re.compile(
+    r"(?m)(?P<indent>^ *)?(?P<text>[A-Z`](?:(?!\n\s*\n)[\s\S])*?[.!?])(?P<blank> *\n| +|(?=\s|$))"
+)
+
+
+def _renewed(text: str, gone: str, new: Mapping[str, str]) -> str:
+    """A docstring without sentences that name what is ``gone``, and with ``new`` names."""
+
+    def kept(found: re.Match[str]) -> str:
+        if not gone or not re.search(rf"\b({gone})\b", found["text"]):
+            return found[0]
+        # What follows on its last line stands where it began.
+        is_whole = found["indent"] is not None and found["blank"].endswith("\n")
+        return "" if is_whole else found["indent"] or found["blank"].lstrip(" ")
+
+    left = _SENTENCE.sub(kept, text)
+    if left != text:
+        left = re.sub(r" +(?=\n)", "", left)
+        # No blank lines around what has gone, and none at the beginning or the end.
+        text = re.sub(r"^\n\n+|\n\n+(?= *$)", "\n", re.sub(r"\n{3,}", "\n\n", left))
+    text = _PLATFORM.sub("PyTorch Lightning", text)
+    for was, name in new.items():
+        text = re.sub(rf"\b{was}\b", name, text)
+    return text
 
 
 def _parameters(method: cst.FunctionDef) -> set[str]:
@@ -60,18 +99,25 @@ _TRIPLE = re.compile(r"""([rRuU]?(?P<quotes>\"{3}|'{3}))(.*)(?P=quotes)""", re.D
 
 def without_entries(node: _Block, gone: Collection[str], *, returns: bool) -> _Block:
     """A class or method whose docstring says nothing of parameters and results that are gone."""
-    body = [*syntax.body_of(node)]
-    if not syntax.has_docstring(body) or (returns and not gone):
+    if returns and not gone:
+        return node
+    return _with_docstring(node, lambda text: without(text, gone, returns=returns))
+
+
+def _with_docstring(node: _Block, change: Callable[[str], str]) -> _Block:
+    """A class, method or file whose docstring has another text; none if nothing is left of it."""
+    body = [*node.body] if isinstance(node, cst.Module) else [*syntax.body_of(node)]
+    if not syntax.has_docstring(body):
         return node
     small = syntax.simple(body[0])
     value = small.value if isinstance(small, cst.Expr) else None
     found = _TRIPLE.fullmatch(value.value) if isinstance(value, cst.SimpleString) else None
     if found is None or not isinstance(value, cst.SimpleString):
         return node
-    text = without(found[3], gone, returns=returns)
+    text = change(found[3])
     if text == found[3]:
         return node
-    if text.strip() or len(body) == 1:
+    if text.strip() or len(body) == 1 or isinstance(node, cst.Module):
         made = value.with_changes(value=f"{found[1]}{text}{found['quotes']}")
         return syntax.with_node(node, value, made)
     return syntax.with_body(node, [above(body[1], comments_of(body[0])), *body[2:]])
@@ -83,6 +129,8 @@ def without(text: str, gone: Collection[str], *, returns: bool) -> str:
     If it ``returns`` no longer what it did, what is said of that goes as well. Known is Google's
     style.
     """
+    if not returns:
+        text = _RETURNED.sub("log them", text)
     lines = text.split("\n")
     for start, end in reversed([*_outdated(lines, gone, returns=returns)]):
         _cut(lines, start, end)
@@ -92,6 +140,7 @@ def without(text: str, gone: Collection[str], *, returns: bool) -> str:
     return "\n".join(lines)
 
 
+_RETURNED = re.compile(r"\breturn (them|these) as a dict(ionary)?\b")
 _GOOGLES = re.compile(r"\s*(args|arguments|params|parameters|returns?)\s*:(.*)", re.IGNORECASE)
 #: ``name: text``, ``name (type): text``, ``- name - text`` and the like.
 _ENTRY = re.compile(r"\s*([-*]\s+)?`*\*{0,2}(?P<name>\w+)`*\s*(\(.*?\))?\s*(:|--?)(\s|$)")

@@ -45,12 +45,14 @@ class ConfigUse:
         is_open: whether it may ask for others, or whether they are there.
         sections: what else of the config is asked for.
         read: the hyperparameters that are read of something that is made of all of them.
+        is_whole: whether it does more with the dict of them all than to look one up.
     """
 
     names: tuple[str, ...] = ()
     is_open: bool = False
     sections: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
+    is_whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class Arguments:
         sections: what else of the config it is given.
         asks: whether the hyperparameters are used as one dict.
         needs: the names that the code asks for; with those of configs where bases get the rest.
+        is_whole: whether more is done with that dict than to look one up.
     """
 
     types: dict[str, str] = field(default_factory=dict)
@@ -72,6 +75,7 @@ class Arguments:
     sections: tuple[str, ...] = ()
     asks: bool = False
     needs: frozenset[str] = frozenset()
+    is_whole: bool = False
 
     @property
     def named(self) -> dict[str, str]:
@@ -106,15 +110,15 @@ def arguments(
     """
     names = distinct((*own.names, *around.names))
     sections = distinct((*own.sections, *around.sections))
-    asks = own.is_open or around.is_open
+    asks, is_all = own.is_open or around.is_open, own.is_whole or around.is_whole
     spaces = [config.hyperparameters.space for config in configs]
     if not is_whole:
         there = frozenset(names).union(*spaces)
-        return Arguments(is_open=True, sections=sections, asks=asks, needs=there)
+        return Arguments({}, {}, True, sections, asks, there, is_all)
     if not configs or not (names or asks or sections):
         is_open = asks or any(spaces)
         types = {name: _annotation(name, ()) for name in names}
-        return Arguments(types, {}, is_open, sections, asks, frozenset(names))
+        return Arguments(types, {}, is_open, sections, asks, frozenset(names), is_all)
     known = distinct((*names, *(name for space in spaces for name in space)))
     constants = configs[0].hyperparameters.constants().items()
     defaults: dict[str, Any] = {n: value for n, value in constants if isinstance(value, _PLAIN)}
@@ -134,6 +138,7 @@ def arguments(
         sections,
         asks,
         frozenset(names),
+        is_all,
     )
 
 
@@ -184,7 +189,7 @@ def config_use(node: cst.CSTNode, symbols: Symbols) -> ConfigUse:
     """
     names: list[str] = []
     sections: list[str] = []
-    asks = False
+    asks = is_whole = False
     tried = {
         id(call) for each in syntax.find(node, cst.Try) for call in syntax.find(each.body, cst.Call)
     }
@@ -193,7 +198,8 @@ def config_use(node: cst.CSTNode, symbols: Symbols) -> ConfigUse:
     for getter in syntax.find(node, cst.Attribute):
         # What is handed on may be called with any name.
         member = symbols.member(getter)
-        asks |= member is not None and member[1] in _GETTERS and id(getter) not in called
+        if member is not None and member[1] in _GETTERS and id(getter) not in called:
+            asks, is_whole = True, is_whole or member[1] == "get_hparams"
     for call in syntax.find(node, cst.Call):
         method, name = symbols.method(call), syntax.argument(call, 0, "name")
         if method in _BATCH_SIZES:
@@ -207,10 +213,11 @@ def config_use(node: cst.CSTNode, symbols: Symbols) -> ConfigUse:
         elif method == "get_hparam":
             asks = True
     looked_up = _looked_up(node, symbols)
-    asks = asks or None in looked_up
-    found = (name for name in looked_up if name is not None)
+    asks = asks or not all(looked_up)
+    is_whole = is_whole or None in looked_up
     read = distinct(_read_of_all(node, symbols))
-    return ConfigUse(distinct((*names, *found)), asks, distinct(sections), read)
+    names += filter(None, looked_up)
+    return ConfigUse(distinct(names), asks, distinct(sections), read, is_whole)
 
 
 def _only_called(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
@@ -233,22 +240,33 @@ def joined_use(uses: Iterable[ConfigUse]) -> ConfigUse:
         any(use.is_open for use in every),
         distinct(section for use in every for section in use.sections),
         distinct(name for use in every for name in use.read),
+        any(use.is_whole for use in every),
     )
 
 
 def _looked_up(node: cst.CSTNode, symbols: Symbols) -> list[str | None]:
-    """The names that are looked up in the dict of hyperparameters; None for any other use."""
+    """What is looked up in the dict of hyperparameters, as ``_lookups`` says it."""
     calls = symbols.calls(node, "get_hparams")
     if not calls:
         return []
     found: list[str | None] = [*_lookups(node, lambda each: any(each is call for call in calls))]
     for line in syntax.find(node, cst.SimpleStatementLine):
-        target = syntax.target_of(line)
-        if target and symbols.method(getattr(syntax.simple(line), "value", None)) == "get_hparams":
+        target, value = syntax.target_of(line), getattr(syntax.simple(line), "value", None)
+        call = syntax.call_of(line)
+        given = call.args[0].value if call and syntax.code(call.func) in _ATTRDICT else None
+        is_made = given in calls
+        if target and (is_made or value in calls):
             # The call is no use, but each use of the name is one.
             found.remove(None)
-            found += _lookups(_home(node, line, target), partial(_is_read, target=target))
+            uses = _lookups(_home(node, line, target), partial(_is_read, target=target))
+            found += ["", *(name and "" for name in uses)] if is_made else uses
     return found
+
+
+#: What has hyperparameters for attributes, which ``_read_of_all`` names.
+_ATTRDICT = ("AttrDict", "attrdict.AttrDict")
+#: What of a dict gives more than one of its values.
+_OF_ALL = {*dir(dict)} - {"get"}
 
 
 def _read_of_all(node: cst.CSTNode, symbols: Symbols) -> Iterator[str]:
@@ -297,13 +315,20 @@ def _is_read(node: cst.CSTNode, target: str) -> bool:
 
 
 def _lookups(node: cst.CSTNode, is_one: Callable[[cst.CSTNode], bool]) -> Iterator[str | None]:
-    """What is looked up in the expressions that ``is_one`` tells, None for each other use."""
+    """The names that are looked up in the expressions that ``is_one`` tells.
+
+    It is ``""`` for one that may not be there, or is not known; None for each other use.
+    """
     target = node.target if isinstance(node, cst.AssignTarget) else None
     if isinstance(target, cst.Subscript) and is_one(target.value):
         # What the trial puts there is no hyperparameter, and there must be a dict to put it in.
-        yield None
+        yield ""
+    elif isinstance(node, cst.Attribute) and is_one(node.value):
+        yield None if node.attr.value in _OF_ALL else ""
+    elif isinstance(node, cst.ComparisonTarget) and is_one(node.comparator):
+        yield ""
     elif isinstance(node, cst.Subscript) and is_one(node.value):
-        yield _key(node)
+        yield _key(node) or ""
         yield from (each for part in node.slice for each in _lookups(part, is_one))
     elif target is not None and is_one(target):
         return

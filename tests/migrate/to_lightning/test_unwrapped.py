@@ -154,9 +154,14 @@ def test_what_may_be_a_model_with_modes_stays_in_its_mode(tmp_path, made, stays)
 
 
 @pytest.mark.parametrize(
-    ("use", "stays"), [("lib.judge(self.x)", True), ("torch.utils.data.Subset(self.x, [])", False)]
+    ("use", "stays"),
+    [
+        ("lib.judge(self.x)", True),
+        ("torch.utils.data.Subset(self.x, [])", False),
+        ("context.wrap_optimizer(self.x)\n        lib.judge(self.x)", False),
+    ],
 )
-def test_what_only_loaders_get_is_no_model(tmp_path, use, stays):
+def test_what_loaders_get_or_steps_is_no_model(tmp_path, use, stays):
     source = trial(
         (
             "        self.opt =",

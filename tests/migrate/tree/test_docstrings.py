@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from det_compat.migrate.tree.docstrings import without
-from tests.migrate.rewriting import HEADER, TRIAL, method, rewritten
+from tests.migrate.rewriting import HEADER, TRIAL, method, rewritten, trial
 
 GOOGLE = """Steps.
 
@@ -103,3 +103,60 @@ DOCUMENTED = (
         "        return DataLoader([], batch_size=4",
     )
 )
+
+
+SAID = '''\
+"""
+This example shows how to interact with the Determined PyTorch interface to
+build a network.
+
+In `__init__`, the model and optimizer are wrapped with `wrap_model`
+and `wrap_optimizer`. This model is single-input.
+
+The methods `train_batch` and `evaluate_batch` define the
+forward pass.
+"""
+'''
+RENEWED = '''\
+"""
+This example shows how to interact with PyTorch Lightning to
+build a network.
+
+This model is single-input.
+
+The methods `training_step` and `validation_step` define the
+forward pass.
+"""
+'''
+METHOD = '''\
+def evaluate_batch(self, batch):
+        """
+        Calculate metrics for a batch and return them as a dictionary.{}
+        {}This method is not necessary if the user overwrites
+        evaluate_full_dataset().{}
+        """
+'''
+
+
+@pytest.mark.parametrize(
+    ("above", "before", "behind", "left"),
+    [
+        ("", "", "", ""),
+        ("\n", "", "", ""),
+        ("", "See above. ", "", "        See above.\n"),
+        ("\n", "", " Not so.", "\n        Not so.\n"),
+        ("\n", "", "\n\n        Not so.", "\n        Not so.\n"),
+    ],
+)
+def test_docstrings_name_what_there_is(above, before, behind, left, tmp_path):
+    said = METHOD.format(above, before, behind)
+    made = rewritten(tmp_path, SAID + trial(("def evaluate_batch(self, batch):\n", said)))
+    assert made.startswith(RENEWED)
+    start = "Calculate metrics for a batch and log them.\n"
+    assert f'{start}{left}        """\n' in made
+
+
+def test_what_there_is_stays_in_docstrings(tmp_path):
+    said = "wrap_model = wrap_optimizer = None\n\n\nclass Trial"
+    made = rewritten(tmp_path, SAID + trial(("class Trial", said)))
+    assert "are wrapped with `wrap_model`\nand `wrap_optimizer`." in made

@@ -30,9 +30,8 @@ def signature(folder: Path, source: str, **configs: str) -> str:
 def test_a_getter_that_is_only_called_asks_for_what_it_names(more, is_open, tmp_path):
     kept = f"self.context = context\n        get = context.get_hparam{more}"
     source = trial(("self.context = context", kept), ("lr=0.1", 'lr=get("lr")'))
-    (tmp_path / "const.yaml").write_text(CONFIG.format("lr: 1.0, global_batch_size: 4"))
-    made = method(rewritten(tmp_path, source), "__init__")
-    assert ('save_hyperparameters(ignore=["_class_path", "_instantiator"])' in made) is is_open
+    configs = {"const": "lr: 1.0, global_batch_size: 4", "other": "global_batch_size: 4"}
+    assert ("**hparams" in signature(tmp_path, source, **configs)) is is_open
 
 
 @pytest.mark.parametrize(

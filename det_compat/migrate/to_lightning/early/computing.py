@@ -4,6 +4,7 @@ Determined had moved them there when they were wrapped, and Lightning does so wh
 """
 
 import re
+import textwrap
 from collections.abc import Collection, Iterator, Mapping
 
 import libcst as cst
@@ -37,9 +38,16 @@ def moved_early(node: cst.ClassDef, symbols: Symbols, texts: Mapping[str, str]) 
         model, name = syntax.argument(call, 0, "model"), syntax.code(line.targets[0].target)
         # What a variable was called before is the same model.
         names = {name, syntax.code(model)} if isinstance(model, cst.Name) else {name}
-        if model is not None and any(_computes(m, names, texts) for m in methods):
+        if model is not None and any(_computes(_behind(m, line), names, texts) for m in methods):
             moved[model] = syntax.expression(f"{syntax.code(model)}.to({OF_PROCESS})")
     return syntax.each(node, cst.Arg, lambda arg: _with_value(arg, moved)) if moved else node
+
+
+def _behind(method: cst.FunctionDef, line: cst.Assign) -> cst.FunctionDef:
+    """A method without what it does before it comes to a statement, if that is in it."""
+    body = [*syntax.body_of(method)]
+    found = (at for at, each in enumerate(body) if line in syntax.find(each, cst.Assign))
+    return syntax.with_body(method, body[next(found, 0) :])
 
 
 def _with_value(arg: cst.Arg, new: Mapping[cst.BaseExpression, cst.BaseExpression]) -> cst.Arg:
@@ -85,9 +93,31 @@ def _keeps_copies(
         maker = texts.get(syntax.code(call.func).rpartition(".")[2], "")
         # What a module has, Lightning moves.
         is_plain = "Module" not in maker.partition(":")[0]
-        if is_plain and _COPIES.search(maker) and any(_is_given(a, names) for a in call.args):
+        is_given = is_plain and any(_is_given(a, names) for a in call.args)
+        if is_given and _COPIES.search(_run_to_make(maker)):
             return True
     return False
+
+
+def _run_to_make(maker: str) -> str:
+    """What of the text of a class runs when an object is made; all of it, if that is not seen."""
+    tree = cst.parse_module(textwrap.dedent(maker))
+    first = tree.body[0] if len(tree.body) == 1 else None
+    own = syntax.methods(first) if isinstance(first, cst.ClassDef) and not first.bases else {}
+    found = [own[name] for name in reachable(own, "__init__")]
+    return (
+        maker
+        if not found or any(map(_hands_itself_on, found))
+        else "".join(map(syntax.code, found))
+    )
+
+
+def _hands_itself_on(method: cst.FunctionDef) -> bool:
+    """Whether a method uses its object as a whole."""
+    me = syntax.self_name(method)
+    named = sum(name.value == me for name in syntax.find(method.body, cst.Name))
+    asked = (syntax.code(each.value) for each in syntax.find(method.body, cst.Attribute))
+    return named > sum(text == me for text in asked)
 
 
 def _is_given(arg: cst.Arg, names: Collection[str]) -> bool:

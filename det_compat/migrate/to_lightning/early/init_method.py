@@ -209,10 +209,10 @@ def _counted_steps(plan: TrialPlan) -> str:
 
 
 def _left_out(plan: TrialPlan, file: LightningFile) -> str:
-    """What a module that asks for all its hyperparameters at once does not want among them."""
-    asks = any(p.arguments.asks for p in file.trials.values() if plan in p.ancestors)
+    """What a module that does more than look up hyperparameters does not want among them."""
+    is_whole = any(p.arguments.is_whole for p in file.trials.values() if plan in p.ancestors)
     # LightningCLI adds these, by which load_from_checkpoint finds a class that it was not told.
-    return 'ignore=["_class_path", "_instantiator"]' if asks else ""
+    return 'ignore=["_class_path", "_instantiator"]' if is_whole else ""
 
 
 _LEFT_OUT = "# LightningCLI adds these two, which are no hyperparameters\n"

@@ -223,7 +223,8 @@ def renamed_where_made(
     """A method whose dicts of metrics have the new names where they are written out.
 
     Returns:
-        The method, and the variables that are such dicts: nothing but items of them is used.
+        The method, and the variables that are such dicts: nothing but items of them is used, or
+        all its values before there are any that get another name.
     """
     known, done = assigned(method), set[str]()
     for found in syntax.returns(method) if renamed else ():
@@ -236,7 +237,8 @@ def renamed_where_made(
             for each in syntax.returns(method)
             if each.value is not None
         )
-        if isinstance(made, cst.Dict) and uses == 1 + returns + len(items):
+        looks = _looks_before(method, name, renamed) if uses > 1 + returns + len(items) else 0
+        if isinstance(made, cst.Dict) and uses == 1 + returns + len(items) + looks:
             done.add(name)
     dicts = [known[name] for name in done]
 
@@ -259,6 +261,18 @@ def renamed_where_made(
             return updated.with_deep_changes(index, value=key(index.value))
 
     return syntax.transformed(method, Renaming()) if done else method, frozenset(done)
+
+
+def _looks_before(method: cst.FunctionDef, name: str, renamed: Collection[str]) -> int:
+    """How often the values of a dict are asked for, all before it has one of these names."""
+    found = 0
+    for line in syntax.body_of(method):
+        texts = {str(each.evaluated_value) for each in syntax.find(line, cst.SimpleString)}
+        if name in syntax.names_in(line) and not texts.isdisjoint(renamed):
+            break
+        looks = (syntax.code(each.func) for each in syntax.find(line, cst.Call))
+        found += sum(text == f"{name}.values" for text in looks)
+    return found
 
 
 def renamed_key(renamed: Collection[str]) -> str:

@@ -72,6 +72,44 @@ def test_what_a_method_of_a_model_makes_is_where_the_model_is(body, is_moved, tm
     assert ("self.model = Net(2, 1).to(device_of_process())" in made) is is_moved
 
 
+PENALTY = """\
+class Penalty:
+    def __init__(self, model):
+        self.model = model{}
+
+    def later(self):
+        return torch.ones_like(self.model.weight)
+
+    def __call__(self):
+        return self.later()
+
+
+class Trial"""
+
+
+@pytest.mark.parametrize(
+    ("more", "is_moved"),
+    [("", False), ("; self.kept = self.later()", True), ("; self.kept = self()", True)],
+)
+def test_what_an_object_makes_later_is_where_the_model_is_then(more, is_moved, tmp_path):
+    optimizer = "        self.opt ="
+    source = trial(
+        (optimizer, f"        self.penalty = Penalty(self.model)\n{optimizer}"),
+        ("class Trial", PENALTY.format(more)),
+    )
+    assert (MOVED in rewritten(tmp_path, source)) is is_moved
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+def test_what_a_trial_computes_before_it_wraps_is_where_the_model_was(is_before, tmp_path):
+    net, wrap = "net = torch.nn.Linear(2, 1)", "self.model = context.wrap_model(net)"
+    lines = [net, "self.n = net(torch.ones(2)).shape", wrap] if is_before else [net, wrap]
+    lines += [] if is_before else ["self.n = net(torch.ones(2)).shape"]
+    made = "\n        ".join(lines)
+    source = trial(("self.model = context.wrap_model(torch.nn.Linear(2, 1))", made))
+    assert ("device_of_process" not in rewritten(tmp_path, source)) is is_before
+
+
 BASE = """\
 class Base:
     def __init__(self, device):

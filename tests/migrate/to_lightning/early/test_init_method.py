@@ -124,6 +124,13 @@ def test_a_base_behind_is_not_initialized(tmp_path: Path) -> None:
     [
         ("print(**context.get_hparams())", 'ignore=["_class_path", "_instantiator"]'),
         ('print(context.get_hparams()["lr"])', ""),
+        ('print(context.get_hparams().get("lr"))', ""),
+        ('print("lr" in context.get_hparams())', ""),
+        ("name = 'lr'\n        print(context.get_hparams()[name])", ""),
+        ("hparams = context.get_hparams()\n        hparams['lr'] = 1", ""),
+        ("hparams = AttrDict(context.get_hparams())\n        print(hparams.lr)", ""),
+        ("print(AttrDict(context.get_hparams()))", 'ignore=["_class_path", "_instantiator"]'),
+        ("print(len(context.get_hparams()))", 'ignore=["_class_path", "_instantiator"]'),
     ],
 )
 def test_what_a_cli_adds_is_no_hyperparameter(line: str, saved: str, tmp_path: Path) -> None:

@@ -40,6 +40,20 @@ BOTH = '{"loss": batch.sum(), "error": batch.max()}'
             "loss",
             'found["val_loss"] = 2.0',
         ),
+        (
+            'found = {"error": 1.0}\n        found["loss"] = sum(found.values())\n'
+            "        return found",
+            "1",
+            "loss",
+            SOME.format("found"),
+        ),
+        (
+            'found = {"error": 1.0}\n        total = sum(found.values())\n'
+            '        found["loss"] = total\n        return found',
+            "1",
+            "loss",
+            'found["val_loss"] = total',
+        ),
         ("return self.measure(batch)", '{"loss": 1.0}', "loss", ALL.format("self.measure(batch)")),
         (
             "found = self.measure(batch)\n        return found",
