@@ -173,6 +173,12 @@ def test_every_batch_counts_the_same(tmp_path):
     )
 
 
+def test_what_is_returned_behind_a_colon_is_logged(tmp_path):
+    early = '        if batch.sum() > 1: return {"error": batch.sum()}\n        return {"error"'
+    made = method(rewritten(tmp_path, trial(('        return {"error"', early))), "validation_step")
+    assert '> 1:\n        self.log("error", batch.sum(), batch_size=1, sync_dist=True)\n' in made
+
+
 def test_names_of_training_metrics_are_told_apart(tmp_path):
     made = rewritten(tmp_path, trial(('"error":', '"loss":')))
     assert 'self.log("val_loss", ' in made

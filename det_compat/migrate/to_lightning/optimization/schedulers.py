@@ -149,19 +149,62 @@ def in_training(
     """The body of a class whose ``training_step`` steps schedulers, instead of a hook behind it.
 
     Lightning calls the hook after its callbacks, of which ModelCheckpoint may have saved the
-    schedulers by then: a run that goes on from there would be one step behind. The hook stays where
-    ``training_step`` returns early, or heirs have their own.
+    schedulers by then: a run that goes on from there would be one step behind. Where bases and
+    heirs have schedulers of their own, it calls a method that each of them may have.
     """
+    family = {
+        each
+        for other in trials.values()
+        if not {*plan.ancestors}.isdisjoint(other.ancestors)
+        for each in other.ancestors
+    }
+    stepping = [each for each in family if _steps_batches(each)]
+    taken = {name for each in family for name in (*each.own.methods, *each.own.stores)}
+    if not stepping or any(each.is_automatic for each in family) or {_HOOK, _STEP} & taken:
+        return [*body]
     named = {each.name.value: each for each in body if isinstance(each, cst.FunctionDef)}
-    hook, training = named.get("on_train_batch_end"), named.get("training_step")
-    is_alone = plan.is_root and not any(plan in each.ancestors[1:] for each in trials.values())
-    is_own = plan.is_automatic or "on_train_batch_end" in plan.own.methods
-    if is_own or not is_alone or hook is None or training is None or syntax.returns(training):
-        return [*body]
-    if syntax.self_name(training) != "self" or "super()" in syntax.code(hook):
-        return [*body]
-    stepped = syntax.with_body(training, [*syntax.body_of(training), *syntax.body_of(hook)])
-    return [stepped if each is training else each for each in body if each is not hook]
+    hook, training = named.get(_HOOK), named.get("training_step")
+    lines = syntax.statements(f"self.{_STEP}()\n")
+    method = list[cst.BaseStatement]()
+    if family == {plan} and hook is not None and training is not None:
+        lines = [*syntax.body_of(hook)]
+    elif hook is not None:
+        plain = syntax.method(f"def {_STEP}(self): ...")
+        method = [syntax.with_body(plain, syntax.body_of(hook))]
+    elif training is not None and not {*plan.ancestors} & {*stepping}:
+        method = [syntax.method(f"def {_STEP}(self):\n    # heirs have schedulers\n    pass\n")]
+    made = list[cst.BaseStatement]()
+    for each in body:
+        if each is training:
+            made += [_ending_with(training, lines), *(method if hook is None else ())]
+        else:
+            made += method if each is hook else [each]
+    return made
+
+
+_HOOK, _STEP = "on_train_batch_end", "step_schedulers"
+
+
+def _steps_batches(plan: TrialPlan) -> bool:
+    """Whether a class gets the hook that steps schedulers as batches end."""
+    has_hooks = plan.own.optimizers or plan.own.schedulers or (plan.is_root and plan.all_optimizers)
+    hooks = stepping_hooks(plan, plan.all_schedulers) if has_hooks else []
+    return any(isinstance(n, cst.FunctionDef) and n.name.value == _HOOK for n in hooks)
+
+
+def _ending_with(method: cst.FunctionDef, lines: Sequence[cst.BaseStatement]) -> cst.FunctionDef:
+    """A method that ends with these statements, wherever it returns."""
+    own, returns = syntax.self_name(method), syntax.returns(method)
+    if own != "self":
+        lines = [syntax.replaced(line, "self", own) for line in lines]
+    ends = [*syntax.find(method, cst.SimpleStatementLine)]
+    for line in ends:
+        if any(line.body[-1] is each for each in returns):
+            before = (each.deep_clone() for each in lines)
+            method = syntax.with_node(method, line, cst.FlattenSentinel([*before, line]))
+    body = syntax.body_of(method)
+    is_over = isinstance(syntax.simple(body[-1]), cst.Return)
+    return method if is_over else syntax.with_body(method, [*body, *lines])
 
 
 def _are_crossed(schedulers: Sequence[WrappedScheduler]) -> bool:
