@@ -205,13 +205,13 @@ lr=0.1))
             torch.optim.lr_scheduler.StepLR(self.opt, 2), step_mode=mode
         )
 """
-    after = """\
-def on_train_epoch_end(self):
-    if not self.hparams.often:
+    after = """
+    if self.hparams.often:
+        self.scheduler.step()
+    if self.trainer.is_last_batch and not self.hparams.often:
         self.scheduler.step()"""
     made = rewritten(tmp_path, trial(("lr=0.1))\n", before)))
-    assert method(made, "on_train_epoch_end") == after
-    assert "if self.hparams.often:" in method(made, "training_step")
+    assert method(made, "training_step").endswith(after)
     assert "MIGRATE" not in made
     assert "determined" not in made
 
