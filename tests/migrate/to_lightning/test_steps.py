@@ -290,3 +290,21 @@ def test_a_loss_that_is_returned_alone_is_logged(tmp_path, steps):
     made = rewritten(tmp_path, trial(("self.context.backward(loss)\n", steps), returned))
     assert 'self.log("loss", loss)' in method(made, "training_step")
     assert "MIGRATE" not in made
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'loss = loss if isinstance(loss, dict) else {"loss": loss}',
+        'loss = {"loss": loss.detach()}',
+        "loss = self.told(loss)",
+    ],
+)
+def test_a_dict_by_the_name_of_the_loss_is_no_loss(tmp_path, line):
+    told = '    def told(self, loss):\n        return {"loss": loss}\n\n    def evaluate_batch'
+    source = trial(
+        ('        return {"loss": loss}', f"        {line}\n        return loss"),
+        ("    def evaluate_batch", told),
+    )
+    made = method(rewritten(tmp_path, source), "training_step")
+    assert made.endswith("self.log_dict(numbers_of(loss))")
