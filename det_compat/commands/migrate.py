@@ -162,12 +162,15 @@ def _summarize(migration: Migration, args: argparse.Namespace, *, is_written: bo
             file=sys.stderr,
         )
     if args.to == "lightning":
+        from det_compat.migrate.configs import refused_configs
         from det_compat.migrate.device_notes import device_notes
         from det_compat.migrate.package import PACKAGES
         from det_compat.migrate.requirement_notes import requirement_notes
 
         package = (args.lightning or PACKAGES[0]).replace("_", "-")
-        for note in (*device_notes(migration), *requirement_notes(migration, args.paths, package)):
+        refused = refused_configs((f.path, name) for f in migration.files for name in f.trials)
+        needs = requirement_notes(migration, args.paths, package)
+        for note in (*device_notes(migration), *refused, *needs):
             print(note, file=sys.stderr)
     trials = [name for file in migration.files for name in file.trials]
     verb = "written" if is_written else "would change"

@@ -56,6 +56,25 @@ def _found(path: Path, name: str) -> list[tuple[Path, ExperimentConfig]]:
     return sorted(named or without, key=lambda pair: _order(pair[0]))
 
 
+def refused_configs(trials: Iterable[tuple[Path, str]]) -> Iterator[str]:
+    """What is said of the configs of some trials that cannot be read, so that none went by them.
+
+    Args:
+        trials: the file of each, and its name.
+    """
+    found: dict[Path, None] = {}
+    for path, name in trials:
+        near = [*_yaml_files(path.absolute())]
+        found |= dict.fromkeys([*near, *_farther(path.absolute(), name, {*near})])
+    for file in found:
+        is_read = _read(file, file.stat().st_mtime_ns) is not None
+        if not is_read and re.search(r"^\s*searcher\s*:", _text(file), re.M):
+            try:
+                read_config(file)
+            except ConfigError as error:
+                yield f"{error.problems[0]}: nothing is taken from this config"
+
+
 def nested_hparams(trials: Mapping[ast.ClassDef, Path]) -> frozenset[str] | None:
     """The hyperparameters of these trials with others in them; None where there is no config."""
     configs = [each for node, path in trials.items() for each in configs_of(path, node.name)]

@@ -280,3 +280,20 @@ def test_requirements_that_name_determined_are_spoken_of(repository, package, ca
         f"{inner / 'pyproject.toml'}:1: {need}",
         f"{repository / 'requirements.txt'}:2: {need}",
     ]
+
+
+def test_configs_that_cannot_be_read_are_spoken_of(repository, capsys):
+    """Nothing is taken from them, and Determined refused them, too, or read something else."""
+    start = (
+        "entrypoint: model_def:Trial\nsearcher: {name: single, max_length: {epochs: 1}, metric: "
+    )
+    for name, end in {"good": "loss}", "off": "n}", "tab": "loss}\n\tseed: 1"}.items():
+        (repository / f"{name}.yaml").write_text(f"{start}{end}\n")
+    (repository / "docs.yaml").write_text("about: a searcher\n  of: n\n")
+    assert main(["migrate", "--to", "lightning", str(repository)]) == 0
+    said = [line for line in capsys.readouterr().err.splitlines() if "from this config" in line]
+    assert [line.partition(" ")[0] for line in said] == [
+        f"{repository / 'off.yaml'}:2:59:",
+        f"{repository / 'tab.yaml'}:3:1:",
+    ]
+    assert said[0].endswith("found false, expected text: nothing is taken from this config")

@@ -49,11 +49,17 @@ _ONE = """\
 if {0}["name"] != "single":
     raise ValueError("this trains one trial, and a search several")
 """
+_LATER = """\
+if {0} & {1}.keys():
+    raise ValueError("fit() below knows none of these")
+"""
 _OPTIMIZATIONS = {"aggregation_frequency"}
 _PERIODS = {
     "min_validation_period": "validation_period",
     "min_checkpoint_period": "checkpoint_period",
 }
+#: What says how a config is trained, beside its searcher.
+_KEPT = (*_PERIODS, "optimizations", "records_per_epoch")
 _SAID = cst.Comment("# each process has to draw the same; another number draws others")
 _SLOTS = "slots_per_trial"
 _UNITS = {"batches": "Batch", "epochs": "Epoch"}
@@ -148,6 +154,11 @@ class _Scripts(cst.CSTTransformer):
             for line in syntax.find(tree, cst.SimpleStatementLine)
             if (call := syntax.call_of(line)) and self._symbols.path(call.func) == _EXPERIMENT
         }
+        blocks = [*syntax.find(tree, cst.For), *syntax.find(tree, cst.Try)]
+        ifs = syntax.find(tree, cst.If)
+        blocks += [each for each in ifs if "__name__" not in syntax.names_in(each.test)]
+        inside = (line for block in blocks for line in syntax.find(block, cst.Assign))
+        self._conditional = {_code(to) for line in inside for to, _ in syntax.pairs(line)}
         self.has_changed = False
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
@@ -215,6 +226,8 @@ class _Scripts(cst.CSTTransformer):
         is_changed = isinstance(found, cst.Name) and self._may_change(found.value)
         if is_changed:
             start += _ONE.format(searcher.text)
+            later = ", ".join(f'"{name}"' for name in _KEPT if name not in config.parts)
+            start += _LATER.format(f"{{{later}}}", config.text) if later else ""
         if (number := self._devices(config, is_changed)) and not self._is_local(given):
             start += f"{on_devices(number)}\n"
         return (
@@ -227,8 +240,16 @@ class _Scripts(cst.CSTTransformer):
         """What a script gives as a config; an empty one if it isn't written out, or in two ways."""
         if isinstance(node, cst.Dict) or _items(node):
             return _Config("config", _items(node) if "config" not in self._values else {})
-        values = self._values.get(_code(node), [])
-        return _Config(_code(node), _items(values[0]) if len(values) == 1 else {})
+        name, values = _code(node), self._values.get(_code(node), [])
+        parts = _items(values[0]) if len(values) == 1 else {}
+        later: dict[str, cst.BaseExpression] = {}
+        for key in _KEPT if parts else ():
+            targets = {f'{name}["{key}"]', f"{name}['{key}']"}
+            given = [value for each in targets for value in self._values.get(each, [])]
+            if len(given) > 1 or targets & self._conditional:
+                return _Config(name)
+            later |= {key: given[0]} if given else {}
+        return _Config(name, {**parts, **later})
 
     def _trial(self, node: cst.BaseExpression | None, config: _Config) -> str:
         if node is not None:

@@ -15,7 +15,6 @@ from det_compat.migrate.tree.trial_attributes import attributes_changed, attribu
 _AFTER_BATCHES = ("on_training_epoch_end", *CALLS)
 _OF_BATCHES = ("on_validation_epoch_start", "on_validation_epoch_end")
 _NOT_CALLED = "Lightning calls this, and Determined did not where a trial evaluates a whole dataset"
-_SCHEDULED = "an LR scheduler steps after this now, and did before: step it in training_step"
 
 
 _OTHERWISE = (
@@ -45,11 +44,7 @@ def _set_by_another(
 
 
 def left_of_order(method: cst.FunctionDef, node: cst.ClassDef, file: LightningFile) -> str:
-    """What must be said of a hook of a callback; ``""`` for nothing.
-
-    Lightning steps schedulers of epochs behind the validation, and a module that steps by itself
-    those of batches behind the callbacks.
-    """
+    """What must be said of a hook of a callback; ``""`` for nothing."""
     name, plans = method.name.value, [p for p in file.trials.values() if not p.is_mixin]
     # Where nobody is seen to make the callback, any trial may have it.
     plans = [p for p in plans if _makes(p, node.name.value)] or plans
@@ -57,29 +52,11 @@ def left_of_order(method: cst.FunctionDef, node: cst.ClassDef, file: LightningFi
         return _NOT_CALLED
     if both := _set_by_another(method, node.name.value, file):
         return _OTHERWISE.format(*both)
-    is_after, is_validation = name in _AFTER_BATCHES, name.startswith("on_validation")
-    for plan in plans if is_after or is_validation else ():
-        stepped = {s.interval or "step" for s in plan.all_schedulers if s.mode != "MANUAL_STEP"}
-        is_late = "epoch" in stepped or (is_after and bool(stepped) and not plan.is_automatic)
-        if is_late and _changes_rates(method, plan):
-            return _SCHEDULED
     return ""
 
 
 def _makes(plan: TrialPlan, name: str) -> bool:
     return any(name in called for p in plan.ancestors for called in p.own.called.values())
-
-
-def _changes_rates(method: cst.FunctionDef, plan: TrialPlan) -> bool:
-    """Whether a hook sets learning rates, or steps something that does."""
-    text = syntax.code(method.body)
-    sets = "param_groups" in text and re.search(r"\]\s*[-+*/]?=[^=]", text)
-    steps = re.search(r"\.step\(", text)
-    rated = {*plan.all_optimizers, *(s.attribute for s in plan.all_schedulers), "param_groups"}
-    rated = {name.strip("*").partition("[")[0] for name in rated}
-    called = {syntax.code(call.func).rpartition(".")[2] for call in syntax.find(method, cst.Call)}
-    of_trial = called & plan.all_methods
-    return bool(sets or steps or rated & plan.uses(*plan.reached(*of_trial)).keys())
 
 
 def is_seen_before(node: cst.ClassDef, name: str) -> bool:

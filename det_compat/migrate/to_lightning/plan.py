@@ -198,13 +198,12 @@ class TrialPlan:
         return validated is None and logged is None
 
     @property
-    def idle_hooks(self) -> list[str]:
-        """The intervals at which bases step what this class does not make."""
+    def is_idle(self) -> bool:
+        """Whether bases step schedulers that this class does not make."""
         if self.is_root or self.own.calls_init or "__init__" not in self.own.methods:
-            return []
-        own = {scheduler.interval for scheduler in self.own.schedulers}
-        inherited = {s.interval for p in self.ancestors[1:] for s in p.own.schedulers}
-        return sorted(interval for interval in inherited - own if interval)
+            return False
+        inherited = (s for p in self.ancestors[1:] for s in p.own.schedulers)
+        return any(scheduler.interval or scheduler.choices for scheduler in inherited)
 
     @property
     def all_optimizers(self) -> list[str]:

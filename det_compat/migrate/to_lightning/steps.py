@@ -29,6 +29,7 @@ from det_compat.migrate.tree.metric_shapes import (
     Shapes,
 )
 from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.walking import below
 
 
 def training_step(
@@ -57,7 +58,8 @@ def training_step(
         method = syntax.replaced(method, groups, f"{optimizer}.param_groups")
         return _automatic(method, file, shapes=shapes)
     calls = file.symbols.calls(method, "backward")
-    losses = frozenset(loss for call in calls if call.args for loss in _terms(call.args[0].value))
+    terms = {loss for call in calls if call.args for loss in _terms(call.args[0].value)}
+    losses = frozenset(terms - _made_anew(method, file.symbols))
     logged = Logged(syntax.self_name(method), losses=losses, reduction="", shapes=shapes)
     method = with_optimizers(logged.in_method(method), plan, file, asks)
     # Lightning counts no step that a scaler leaves out.
@@ -71,6 +73,24 @@ def _terms(loss: cst.BaseExpression) -> Iterator[str]:
     yield syntax.code(loss)
     if isinstance(loss, cst.BinaryOperation):
         yield from (*_terms(loss.left), *_terms(loss.right))
+
+
+def _made_anew(method: cst.FunctionDef, symbols: Symbols) -> set[str]:
+    """The variables that may be dicts behind the first backward pass, as what this had was not."""
+    nodes = below(method.body)
+    first = next((i for i, n in enumerate(nodes) if symbols.method(n) == "backward"), len(nodes))
+    lines = (node for node in nodes[first:] if isinstance(node, cst.Assign))
+    return {
+        syntax.code(to)
+        for line in lines
+        for to, value in syntax.pairs(line)
+        if any(syntax.find(value, cst.Dict))
+        or (isinstance(value, cst.Call) and not _NUMBERS.match(syntax.code(value)))
+    }
+
+
+#: Calls of methods of a tensor, and of functions that return no dicts.
+_NUMBERS = re.compile(r"(float|torch\.\w+)\(|[\w.]+\.(item|detach|cpu|mean|sum|clone)\(")
 
 
 def _automatic(

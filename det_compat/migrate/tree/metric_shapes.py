@@ -155,7 +155,10 @@ def _is_number(node: cst.BaseExpression, method: cst.FunctionDef, known: _Known)
         values = [v for line in lines for name, v in pairs(line) if code(name) == node.value]
         # A loss may become an entry of a dict where it was none.
         is_dict = any(isinstance(v, (cst.Dict, cst.IfExp)) and [*find(v, cst.Dict)] for v in values)
-        others = (v for v in values if not isinstance(v, cst.Name))
+        others = [v for v in values if not isinstance(v, cst.Name)]
+        last = f"{code(others[-1].func)}()" if others and isinstance(others[-1], cst.Call) else ""
+        # As may what a function of the project has made of it last.
+        is_dict |= known.get(last, _ONE) is None
         return not is_dict and any(_is_number(v, method, known) for v in others)
     is_sum = isinstance(node, cst.BinaryOperation) and not isinstance(node.operator, cst.BitOr)
     return is_sum or is_scalar(node, known)

@@ -129,6 +129,26 @@ def test_periods_and_aggregation(tmp_path):
     assert 'aggregation_frequency=config["optimizations"]["aggregation_frequency"]' in after
 
 
+@pytest.mark.parametrize(
+    ("lines", "is_known"),
+    [
+        ("config['min_validation_period'] = {'batches': 5}", True),
+        ("config['min_validation_period'] = {'records': 5}", False),
+        ("if args.test:\n    config['min_validation_period'] = {'batches': 5}", False),
+        ("config['optimizations'] = {'aggregation_frequency': 2}", True),
+        ("config['optimizations'] = {'mixed_precision': 'O1'}", False),
+        ("config['records_per_epoch'] = 32", False),
+    ],
+)
+def test_what_a_config_is_given_by_its_keys(tmp_path, lines, is_known):
+    """Nothing of it was seen, and the script trained without."""
+    after = made(tmp_path, CREATED.replace("# all of it", lines))
+    assert ("experimental.create" not in after) is is_known
+    period = 'validation_period=pytorch.Batch(config["min_validation_period"]["batches"])'
+    assert (period in after) is (is_known and "period" in lines)
+    assert ("aggregation_frequency=" in after) is (is_known and "optim" in lines)
+
+
 PEDL = """\
 import pedl
 from model_def import Trial, make_data_loaders
@@ -182,6 +202,8 @@ def test_slots_are_the_devices_of_a_script(tmp_path, slots, given, devices):
     assert (said in made(tmp_path, source)) is (devices != "1")
 
 
+KEPT = '{"min_validation_period", "min_checkpoint_period", "optimizations", "records_per_epoch"}'
+LATER = f"if {KEPT} & config.keys():\n"
 ONE = """\
 if config["searcher"]["name"] != "single":
     raise ValueError("this trains one trial, and a search several")
@@ -208,6 +230,7 @@ def test_what_may_make_a_config_a_search_is_asked_at_run_time(tmp_path, change, 
         source = CREATED.replace("# all", f"{change}\n# all").replace("local=True, ", "")
         after = made(tmp_path, source, to)
         assert (ONE in after) is bool(may_search)
+        assert (LATER in after) is bool(may_search)
         assert (made_of in after) is (may_search is not None)
     devices = 'devices=config.get("resources", {}).get("slots_per_trial", 1) or 1'
     assert (devices in after) is bool(may_search)

@@ -212,12 +212,12 @@ CHOSEN_MODE = """\
 def test_a_step_mode_that_an_if_chooses_is_chosen_where_the_scheduler_is_wrapped(tmp_path):
     after = """
     if self.hparams.every_batch:
+        self.lr_scheduler.step()
+    if self.trainer.is_last_batch and not self.hparams.every_batch and self.hparams.every_epoch:
         self.lr_scheduler.step()"""
     source = of_run_time_mode().replace(RUN_TIME_MODE, CHOSEN_MODE)
     made = rewritten(tmp_path, source)
     assert method(made, "training_step").endswith(after)
-    after = "    if not self.hparams.every_batch and self.hparams.every_epoch:\n"
-    assert after in method(made, "on_train_epoch_end")
     assert "mode" not in method(made, "create_lr_scheduler")
     assert "MIGRATE" not in made
 
@@ -230,9 +230,7 @@ def test_a_step_mode_that_an_if_sets_among_others_is_left_to_the_method(tmp_path
     assert "            print(mode)\n" in made
     module = rewritten(tmp_path, source)
     assert "MIGRATE" not in module
-    assert 'self.lr_scheduler_step_mode == "STEP_EVERY_EPOCH"' in method(
-        module, "on_train_epoch_end"
-    )
+    assert 'self.lr_scheduler_step_mode == "STEP_EVERY_EPOCH"' in method(module, "training_step")
 
 
 def test_a_step_mode_that_only_the_method_knows_is_left_to_the_method(tmp_path):

@@ -434,33 +434,6 @@ def test_what_an_epoch_s_end_keeps_is_there_for_hooks_that_came_after_it(reading
     assert f"    def {hook}(self, trainer" in watched(tmp_path, hooks).partition("class Watch")[2]
 
 
-RATES = "        for group in self.trial.opt.param_groups:\n            group['lr'] *= 0.5\n"
-SCHEDULER = """
-        self.schedule = context.wrap_lr_scheduler(
-            torch.optim.lr_scheduler.LambdaLR(self.opt, float), LRScheduler.StepMode.{0}
-        )
-
-    def build_training"""
-
-
-@pytest.mark.parametrize(
-    ("hook", "mode", "is_marked"),
-    [
-        ("on_training_epoch_end(self, epoch_idx)", "STEP_EVERY_EPOCH", True),
-        ("on_validation_end(self, metrics)", "STEP_EVERY_EPOCH", True),
-        ("on_training_epoch_start(self, epoch_idx)", "STEP_EVERY_EPOCH", False),
-        ("on_training_epoch_end(self, epoch_idx)", "STEP_EVERY_BATCH", False),
-        ("on_training_epoch_end(self, epoch_idx)", "MANUAL_STEP", False),
-    ],
-)
-def test_learning_rates_that_a_scheduler_sets_after_a_hook_are_marked(
-    hook, mode, is_marked, tmp_path
-):
-    change = ("\n    def build_training", SCHEDULER.format(mode))
-    made = watched(tmp_path, f"    def {hook}:\n{RATES}", change)
-    assert ("MIGRATE: an LR scheduler steps after this now, and did before" in made) == is_marked
-
-
 def test_training_metrics_are_told_without_those_of_validations(tmp_path):
     hooks = "    def on_training_workload_end(self, avg_metrics, batch_metrics):\n        pass\n"
     made = watched(tmp_path, hooks)

@@ -173,6 +173,12 @@ def test_every_batch_counts_the_same(tmp_path):
     )
 
 
+def test_what_is_returned_behind_a_colon_is_logged(tmp_path):
+    early = '        if batch.sum() > 1: return {"error": batch.sum()}\n        return {"error"'
+    made = method(rewritten(tmp_path, trial(('        return {"error"', early))), "validation_step")
+    assert '> 1:\n        self.log("error", batch.sum(), batch_size=1, sync_dist=True)\n' in made
+
+
 def test_names_of_training_metrics_are_told_apart(tmp_path):
     made = rewritten(tmp_path, trial(('"error":', '"loss":')))
     assert 'self.log("val_loss", ' in made
@@ -284,3 +290,21 @@ def test_a_loss_that_is_returned_alone_is_logged(tmp_path, steps):
     made = rewritten(tmp_path, trial(("self.context.backward(loss)\n", steps), returned))
     assert 'self.log("loss", loss)' in method(made, "training_step")
     assert "MIGRATE" not in made
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'loss = loss if isinstance(loss, dict) else {"loss": loss}',
+        'loss = {"loss": loss.detach()}',
+        "loss = self.told(loss)",
+    ],
+)
+def test_a_dict_by_the_name_of_the_loss_is_no_loss(tmp_path, line):
+    told = '    def told(self, loss):\n        return {"loss": loss}\n\n    def evaluate_batch'
+    source = trial(
+        ('        return {"loss": loss}', f"        {line}\n        return loss"),
+        ("    def evaluate_batch", told),
+    )
+    made = method(rewritten(tmp_path, source), "training_step")
+    assert made.endswith("self.log_dict(numbers_of(loss))")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import takewhile
 
 import libcst as cst
 
@@ -66,7 +67,7 @@ class Models:
         methods = [each for own in self._classes for each in own.values()]
         for method in methods:
             me = syntax.self_name(method)
-            for target, value in values_set(method):
+            for target, value in _each_set(method):
                 owner, _, name = syntax.code(target).rpartition(".")
                 if owner == me and self.is_one(value, method, found):
                     found.add(name)
@@ -89,8 +90,12 @@ class Models:
             asked = {f"{name}.{each}" for each in _OF_MODELS}
             if any(syntax.code(call.func) in asked for call in syntax.find(function, cst.Call)):
                 return True
-            sides = [v for to, v in values_set(function) if syntax.code(to) == name]
+            sides = [v for to, v in _each_set(function) if syntax.code(to) == name]
             seen, sides = seen | {name}, ([] if name in seen else sides)
+        elif isinstance(value, cst.NamedExpr):
+            sides = (value.value,)
+        elif isinstance(value, cst.Subscript):
+            return self._is_part(value, function, attributes, seen)
         elif isinstance(value, cst.Attribute):
             return value.attr.value in attributes and syntax.code(value.value) != "torch"
         elif isinstance(value, cst.Call):
@@ -98,6 +103,25 @@ class Models:
         else:
             return False
         return any(self.is_one(side, function, attributes, seen) for side in sides)
+
+    def _is_part(
+        self,
+        value: cst.Subscript,
+        function: cst.FunctionDef,
+        attributes: Collection[str],
+        seen: frozenset[str],
+    ) -> bool:
+        whole, number = value.value, syntax.code(value.slice[0])
+        if isinstance(whole, cst.Attribute) or not number.isdecimal():
+            return isinstance(whole, cst.Attribute) and self.is_one(whole, function, attributes)
+        name = syntax.code(whole.func if isinstance(whole, cst.Call) else whole).rpartition(".")[2]
+        if name in seen:
+            return False
+        if isinstance(whole, cst.Call):
+            return self._makes(name, seen | {name}, int(number))
+        sides = (v for to, v in _each_set(function) if syntax.code(to) == syntax.code(whole))
+        parts = (_part(side, int(number)) for side in sides)
+        return any(self.is_one(part, function, attributes, seen | {name}) for part in parts)
 
     def _is_made(
         self,
@@ -125,11 +149,14 @@ class Models:
             return name[:1].isupper() and not is_stateless
         return name in _MAKING or (name not in seen and self._makes(name, seen | {name}))
 
-    def _makes(self, name: str, seen: frozenset[str]) -> bool:
-        """Whether a class of the project is one of models, or a function or method returns one."""
+    def _makes(self, name: str, seen: frozenset[str], number: int | None = None) -> bool:
+        """Whether a class of the project is one of models, or a function or method returns one.
+
+        It may be the part with a ``number`` of what is returned.
+        """
         found = [own[name] for own in self._classes if name in own]
         for line in cst.parse_module(self._around.texts.get(name, "")).body:
-            if isinstance(line, cst.ClassDef):
+            if isinstance(line, cst.ClassDef) and number is None:
                 bases = [syntax.code(base.value).rpartition(".")[2] for base in line.bases]
                 if "Module" in bases or "forward" in syntax.methods(line):
                     return True
@@ -137,10 +164,48 @@ class Models:
                     return True
             found += [line] if isinstance(line, cst.FunctionDef) else []
         return any(
-            each.value is not None and self.is_one(each.value, function, (), seen)
+            each.value is not None
+            and self.is_one(
+                each.value if number is None else _part(each.value, number), function, (), seen
+            )
             for function in found
             for each in syntax.returns(function)
         )
+
+
+def _each_set(node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """What some code sets, and to what: of what is taken apart, to which part."""
+    for line in syntax.find(node, cst.Assign):
+        for each in line.targets:
+            parts = _unstarred(each.target)
+            yield from ((part, _part(line.value, at)) for at, part in enumerate(parts or ()))
+            yield from [(each.target, line.value)] if parts is None else ()
+    for named in syntax.find(node, cst.NamedExpr):
+        yield named.target, named.value
+    for annotated in syntax.find(node, cst.AnnAssign):
+        if annotated.value is not None:
+            yield annotated.target, annotated.value
+
+
+def _unstarred(target: cst.BaseExpression) -> list[cst.BaseExpression] | None:
+    """What a value is taken apart into, as far as each is one part; None if it stays whole."""
+    if not isinstance(target, (cst.Tuple, cst.List)):
+        return None
+    first = takewhile(lambda each: not isinstance(each, cst.StarredElement), target.elements)
+    return [each.value for each in first]
+
+
+def _part(value: cst.BaseExpression, number: int) -> cst.BaseExpression:
+    """A part of a value that is several."""
+    if isinstance(value, (cst.Tuple, cst.List)) and number < len(value.elements):
+        return value.elements[number].value
+    if isinstance(value, (cst.ListComp, cst.GeneratorExp)):
+        return value.elt
+    if isinstance(value, cst.IfExp):
+        sides = {name: _part(getattr(value, name), number) for name in ("body", "orelse")}
+        return value.with_changes(**sides)
+    index = cst.SubscriptElement(cst.Index(cst.Integer(f"{number}")))
+    return cst.Subscript(value, [index])
 
 
 class _Late(LightningTransformer):
@@ -151,16 +216,46 @@ class _Late(LightningTransformer):
     def leave_Assign(
         self, original: cst.Assign, updated: cst.Assign
     ) -> cst.BaseSmallStatement | cst.FlattenSentinel[cst.BaseSmallStatement]:
-        late = [each for each in original.targets if self._is_late(each.target, original.value)]
+        kept, late = list[cst.AssignTarget](), list[tuple[cst.BaseExpression, str]]()
+        for each in original.targets:
+            parts = _unstarred(each.target)
+            if parts is None:
+                is_late = self._is_late(each.target, original.value)
+                late += [(each.target, "")] if is_late else []
+                kept += [] if is_late else [each]
+                continue
+            for at, part in enumerate(parts):
+                if self._is_late(part, _part(original.value, at)):
+                    late.append((part, name := self._variable(part)))
+                    each = syntax.with_node(each, part, cst.Name(name))
+            kept.append(each)
         if not late:
             return updated
-        kept = [each for each in original.targets if each not in late]
-        value = kept[0].target if kept else original.value
+        plain = next((each.target for each in kept if not isinstance(each.target, cst.Tuple)), None)
         made: list[cst.BaseSmallStatement] = [cst.Assign(kept, original.value)] if kept else []
-        for each in late:
-            made.append(unregistered(each.target, value))
-            value = each.target
+        value = plain or original.value
+        for target, name in late:
+            made.append(unregistered(target, cst.Name(name) if name else value))
+            value = value if name else target
         return cst.FlattenSentinel(made)
+
+    def _variable(self, target: cst.BaseExpression) -> str:
+        """A free name for what becomes an attribute a line later."""
+        name = syntax.code(target).rpartition(".")[2]
+        return f"late_{name}" if name in syntax.names_in(self.functions[-1]) else name
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.Call:
+        if syntax.code(original.func) != "setattr" or len(original.args) != 3:
+            return updated
+        owner, name, value = (each.value for each in original.args)
+        # One of a variable may be any that the function knows of, or another.
+        known = name if isinstance(name, cst.SimpleString) or not self.functions else None
+        texts = syntax.find(known or self.functions[-1], cst.SimpleString)
+        parts = [*(str(each.evaluated_value) for each in texts), *(() if known else ("_",))]
+        targets = [cst.Attribute(owner, cst.Name(part)) for part in parts if part.isidentifier()]
+        if targets and all(self._is_late(target, value) for target in targets):
+            return updated.with_changes(func=syntax.expression("object.__setattr__"))
+        return updated
 
     def leave_AnnAssign(
         self, original: cst.AnnAssign, updated: cst.AnnAssign

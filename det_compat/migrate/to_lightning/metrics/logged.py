@@ -99,6 +99,7 @@ class Logged:
 
     def in_method(self, method: cst.FunctionDef, last: str = "") -> cst.FunctionDef:
         """The method; ``last`` is a statement to end with."""
+        method = syntax.each(method, cst.SimpleStatementSuite, _in_lines)
         self._devices = Devices(method, self.shapes)
         self._known = _followed(self.shapes.known(method))
         self._odd = odd_kinds(method, self._known)
@@ -256,6 +257,13 @@ def _indexed(
         return [*listed[:-1], listed[-1].with_changes(comma=element.comma)]
     made = f'{{f"{name}_{{i}}": value for i, value in enumerate({syntax.code(value)})}}'
     return [cst.StarredDictElement(syntax.expression(made), comma=element.comma)]
+
+
+def _in_lines(suite: cst.SimpleStatementSuite) -> cst.BaseSuite:
+    """What stands behind a colon, with lines for the calls that take the place of a return."""
+    if not isinstance(suite.body[-1], cst.Return):
+        return suite
+    return cst.IndentedBlock([cst.SimpleStatementLine([part]) for part in suite.body])
 
 
 class _Returns(cst.CSTTransformer):

@@ -189,11 +189,13 @@ def configure_optimizers(
     starred = [name for name in optimizers if name.startswith("*")]
     can_count = len(starred) < min(2, len(optimizers)) or len(optimizers) == 1
     lacking = plan.lacking_optimizers
-    counted = (
-        [_counted_if_there(optimizers) if lacking else _counted(optimizers)]
-        if is_kept and can_count and not plan.is_automatic
-        else []
-    )
+    counted = list[cst.BaseStatement]()
+    if is_kept and can_count and not plan.is_automatic:
+        text = _counted_if_there(optimizers) if lacking else _counted(optimizers)
+        counted = [syntax.method(f"def on_train_start(self):\n{text}")]
+        if any(each.all_schedulers for each in plan.ancestors):
+            text = text.replace(".optimizers()", ".optimizers(use_pl_optimizer=False)")
+            counted.append(syntax.method(f"def on_train_end(self):\n{_AGAIN}{text}"))
     due = methods(plan.accumulation) if plan.accumulation is not None else []
     return [whole, *counted, *stepping_hooks(plan, schedulers), *due]
 
@@ -232,7 +234,10 @@ def _own(attribute: str) -> str:
     return f"*self.{attribute[1:]}" if attribute.startswith("*") else f"self.{attribute}"
 
 
-def _counted(optimizers: list[str]) -> cst.BaseStatement:
+_AGAIN = "    # another fit needs those that the schedulers have, not Lightning's wrappers\n"
+
+
+def _counted(optimizers: list[str]) -> str:
     """Lets Lightning count the steps, without which it saves no checkpoints."""
     dicts = [name.removesuffix(".values()") for name in optimizers if name.endswith(".values()")]
     names = ["*found" if name.endswith(".values()") else _own(name) for name in optimizers]
@@ -248,27 +253,25 @@ def _counted(optimizers: list[str]) -> cst.BaseStatement:
         first,
         *(f"self.{name[1:]} = dict(zip(self.{name[1:]}, found, strict=True))" for name in dicts),
     ]
-    body = "".join(f"    {line}\n" for line in lines)
-    return syntax.method(f"def on_train_start(self):\n{body}")
+    return "".join(f"    {line}\n" for line in lines)
 
 
-def _counted_if_there(optimizers: list[str]) -> cst.BaseStatement:
+def _counted_if_there(optimizers: list[str]) -> str:
     """The same, where some of them may not have been made."""
     names = ", ".join(f'"{name}"' for name in optimizers)
     first = """\
-def on_train_start(self):
     found = self.optimizers()
     found = [*found] if isinstance(found, list) else [found]
 """
     if "." in names:
         lines = (f"    if {is_there(n)}:\n        self.{n} = found.pop(0)\n" for n in optimizers)
-        return syntax.method(first + "".join(lines))
-    return syntax.method(f"""\
+        return first + "".join(lines)
+    return f"""\
 {first}\
     for name in ({names}):
         if getattr(self, name, None) is not None:
             setattr(self, name, found.pop(0))
-""")
+"""
 
 
 def _unwrapped_line(line: cst.BaseStatement, names: dict[str, str]) -> cst.BaseStatement:

@@ -1,6 +1,5 @@
 """LR schedulers that a trial steps itself, where Lightning steps none: when, and every how many."""
 
-import textwrap
 from collections.abc import Collection, Mapping, Sequence
 
 import libcst as cst
@@ -122,25 +121,11 @@ def stepping_hooks(plan: TrialPlan, schedulers: list[WrappedScheduler]) -> list[
         return [syntax.method(_OVER_EPOCHS.format(due))] if due else []
     if plan.accumulation is not None:
         return stepping_when_due((s, _calls(s)) for s in schedulers)
-    made: list[cst.BaseStatement] = []
-    crossed = _are_crossed(schedulers)
-    for interval, header, count in (
-        ("step", "on_train_batch_end(self, outputs, batch, batch_idx)", TOTAL_BATCH.format("self")),
-        ("epoch", "on_train_epoch_end(self)", "self.current_epoch"),
-    ):
-        idle = "    # there is no scheduler as in the base class\n    pass\n"
-        due = "".join(
-            _step_if(condition, scheduler, count)
-            for scheduler in schedulers
-            for due_at, condition in [(scheduler.interval, ""), *scheduler.choices]
-            if due_at == interval and not crossed
-        )
-        if crossed and interval == "step":
-            due = "".join(map(_step_in_order, schedulers))
-        for lines in (idle if interval in plan.idle_hooks else "", due):
-            if lines:
-                made.append(syntax.method(f"def {header}:\n{lines}"))
-    return made
+    lines = "".join(map(_step, schedulers))
+    if plan.is_idle and not lines:
+        lines = "    # there is no scheduler as in the base class\n    pass\n"
+    header = f"def {_HOOK}(self, outputs, batch, batch_idx):\n"
+    return [syntax.method(header + lines)] if lines else []
 
 
 def in_training(
@@ -149,19 +134,64 @@ def in_training(
     """The body of a class whose ``training_step`` steps schedulers, instead of a hook behind it.
 
     Lightning calls the hook after its callbacks, of which ModelCheckpoint may have saved the
-    schedulers by then: a run that goes on from there would be one step behind. The hook stays where
-    ``training_step`` returns early, or heirs have their own.
+    schedulers by then: a run that goes on from there would be one step behind. Where bases and
+    heirs have schedulers of their own, it calls a method that each of them may have.
     """
+    family = {
+        each
+        for other in trials.values()
+        if not {*plan.ancestors}.isdisjoint(other.ancestors)
+        for each in other.ancestors
+    }
+    stepping = [each for each in family if _steps_batches(each)]
+    if not stepping or any(each.is_automatic for each in family):
+        return [*body]
+    name, taken = "step_schedulers", {n for p in family for n in (*p.own.methods, *p.own.stores)}
+    while name in taken:
+        name = f"{name}_of_batch"
     named = {each.name.value: each for each in body if isinstance(each, cst.FunctionDef)}
-    hook, training = named.get("on_train_batch_end"), named.get("training_step")
-    is_alone = plan.is_root and not any(plan in each.ancestors[1:] for each in trials.values())
-    is_own = plan.is_automatic or "on_train_batch_end" in plan.own.methods
-    if is_own or not is_alone or hook is None or training is None or syntax.returns(training):
-        return [*body]
-    if syntax.self_name(training) != "self" or "super()" in syntax.code(hook):
-        return [*body]
-    stepped = syntax.with_body(training, [*syntax.body_of(training), *syntax.body_of(hook)])
-    return [stepped if each is training else each for each in body if each is not hook]
+    hook, training = named.get(_HOOK), named.get("training_step")
+    lines = syntax.statements(f"self.{name}()\n")
+    method = list[cst.BaseStatement]()
+    if family == {plan} and hook is not None and training is not None:
+        lines = [*syntax.body_of(hook)]
+    elif hook is not None:
+        plain = syntax.method(f"def {name}(self): ...")
+        method = [syntax.with_body(plain, syntax.body_of(hook))]
+    elif training is not None and not {*plan.ancestors} & {*stepping}:
+        method = [syntax.method(f"def {name}(self):\n    # heirs have schedulers\n    pass\n")]
+    made = list[cst.BaseStatement]()
+    for each in body:
+        if each is training:
+            made += [_ending_with(training, lines), *(method if hook is None else ())]
+        else:
+            made += method if each is hook else [each]
+    return made
+
+
+_HOOK = "on_train_batch_end"
+
+
+def _steps_batches(plan: TrialPlan) -> bool:
+    """Whether a class gets the hook that steps schedulers."""
+    has_hooks = plan.own.optimizers or plan.own.schedulers or (plan.is_root and plan.all_optimizers)
+    hooks = stepping_hooks(plan, plan.all_schedulers) if has_hooks else []
+    return any(isinstance(n, cst.FunctionDef) and n.name.value == _HOOK for n in hooks)
+
+
+def _ending_with(method: cst.FunctionDef, lines: Sequence[cst.BaseStatement]) -> cst.FunctionDef:
+    """A method that ends with these statements, wherever it returns."""
+    own, returns = syntax.self_name(method), syntax.returns(method)
+    if own != "self":
+        lines = [syntax.replaced(line, "self", own) for line in lines]
+    ends = [*syntax.find(method, cst.SimpleStatementLine)]
+    for line in ends:
+        if any(line.body[-1] is each for each in returns):
+            before = (each.deep_clone() for each in lines)
+            method = syntax.with_node(method, line, cst.FlattenSentinel([*before, line]))
+    body = syntax.body_of(method)
+    is_over = isinstance(syntax.simple(body[-1]), cst.Return)
+    return method if is_over else syntax.with_body(method, [*body, *lines])
 
 
 def _are_crossed(schedulers: Sequence[WrappedScheduler]) -> bool:
@@ -174,12 +204,6 @@ def _are_crossed(schedulers: Sequence[WrappedScheduler]) -> bool:
     return "epoch" in intervals and "step" in intervals[intervals.index("epoch") :]
 
 
-def _step_in_order(scheduler: WrappedScheduler) -> str:
-    if scheduler.interval == "epoch":
-        return _step_if("self.trainer.is_last_batch", scheduler, "self.current_epoch")
-    return _step_if("", scheduler, TOTAL_BATCH.format("self")) if scheduler.interval else ""
-
-
 _OVER_EPOCHS = """\
 def lr_scheduler_step(self, scheduler, metric):
     # a "frequency" would count the batches of each epoch anew
@@ -188,24 +212,24 @@ def lr_scheduler_step(self, scheduler, metric):
 """
 
 
-def _step_if(condition: str, scheduler: WrappedScheduler, count: str) -> str:
-    """The lines that step a scheduler under a condition; ``""`` for none."""
-    conditions = [is_there(scheduler.attribute)] if scheduler.may_lack else []
-    conditions += [condition] if condition else []
-    lines = _step(scheduler, count)
-    if not conditions:
-        return lines
-    return f"    if {' and '.join(conditions)}:\n{textwrap.indent(lines, _INDENT)}"
-
-
-def _step(scheduler: WrappedScheduler, count: str) -> str:
-    lines = _calls(scheduler)
-    if scheduler.frequency != "1":
-        lines = [
-            f"if {scheduler.is_due(f'({count} + 1)')}:",
-            *(f"    {line}" for line in lines),
+def _step(scheduler: WrappedScheduler) -> str:
+    """The lines that step a scheduler as a batch ends, or the last one of an epoch."""
+    text = ""
+    for interval, chosen in ((scheduler.interval, ""), *scheduler.choices):
+        is_epochs = interval == "epoch"
+        count = "self.current_epoch" if is_epochs else TOTAL_BATCH.format("self")
+        conditions = [
+            is_there(scheduler.attribute) if scheduler.may_lack else "",
+            "self.trainer.is_last_batch" if is_epochs else "",
+            chosen,
+            scheduler.is_due(f"({count} + 1)") if scheduler.frequency != "1" else "",
         ]
-    return "".join(f"    {line}\n" for line in lines)
+        condition = " and ".join(filter(None, conditions))
+        lines = [f"    {line}\n" for line in _calls(scheduler) if interval]
+        if condition and lines:
+            lines = [f"    if {condition}:\n", *(f"    {line}" for line in lines)]
+        text += "".join(lines)
+    return text
 
 
 def _calls(scheduler: WrappedScheduler) -> list[str]:

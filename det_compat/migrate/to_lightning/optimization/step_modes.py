@@ -31,7 +31,8 @@ def choices(node: cst.BaseExpression, symbols: Symbols) -> list[tuple[str, str]]
         names = {name for name in syntax.names_in(node.test) if not name.startswith("__det_")}
         if not names <= {"self"} or not step_mode(node.body, symbols):
             return []
-        test = syntax.code(node.test)
+        is_open = isinstance(node.test, (cst.BooleanOperation, cst.IfExp, cst.Lambda))
+        test = f"({syntax.code(node.test)})" if is_open else syntax.code(node.test)
         interval = INTERVALS.get(step_mode(node.body, symbols))
         found += [(interval, " and ".join([*before, test]))] if interval else []
         before.append(f"not {test}")

@@ -128,3 +128,64 @@ def test_a_model_that_other_code_sets_on_a_trial_is_no_submodule(tmp_path):
     assert "        self.net.head = head\n        self.head = head\n" in made
     assert f'    {SAID}    object.__setattr__(trial, "head", copy.deepcopy(trial.model))\n' in made
     assert "    trial.model = copy.deepcopy(trial.model)\n" in made
+
+
+BUILT = """\
+    def pair(self):
+        net = nn.Linear(2, 1)
+        return net, torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def evaluate_batch"""
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        (
+            "self.late, self.other = self.pair()",
+            ["late, self.other = self.pair()", 'object.__setattr__(self, "late", late)'],
+        ),
+        (
+            "made = self.late, *self.rest = copy.deepcopy(self.model), batch",
+            [
+                "made = late, *self.rest = copy.deepcopy(self.model), batch",
+                'object.__setattr__(self, "late", late)',
+            ],
+        ),
+        (
+            "net, opt = self.pair()\n        self.late = net",
+            ["net, opt = self.pair()", 'object.__setattr__(self, "late", net)'],
+        ),
+        (
+            "self.late, self.two = (nn.Linear(2, 1) for _ in range(2))",
+            [
+                "late, two = (nn.Linear(2, 1) for _ in range(2))",
+                'object.__setattr__(self, "late", late)',
+                'object.__setattr__(self, "two", two)',
+            ],
+        ),
+        ("self.late = self.pair()[0]", ['object.__setattr__(self, "late", self.pair()[0])']),
+        ("self.late = self.pair()[1]", ["self.late = self.pair()[1]"]),
+        ("self.late, self.other = self.other, 1", ["self.late, self.other = self.other, 1"]),
+        (
+            "self.late = (net := nn.Linear(2, 1))",
+            ['object.__setattr__(self, "late", (net := nn.Linear(2, 1)))'],
+        ),
+        ('setattr(self, "late", head(2))', ['object.__setattr__(self, "late", head(2))']),
+        ("setattr(self, batch.name, head(2))", ["object.__setattr__(self, batch.name, head(2))"]),
+        ('setattr(self, "model", head(2))', ['setattr(self, "model", head(2))']),
+        ('setattr(batch, "late", head(2))', ['setattr(batch, "late", head(2))']),
+    ],
+)
+def test_late_models_among_other_things_or_by_name(line, lines, tmp_path):
+    step = "        loss = self.model(batch).sum()"
+    source = trial(
+        (step, f"        {line}\n{step}"),
+        ("    def evaluate_batch", BUILT),
+        header=HEADER + IMPORTS + NET,
+    )
+    made = rewritten(tmp_path, source)
+    text = "".join(f"        {each}\n" for each in lines)
+    assert text in made.replace(f"        {SAID}", "")
+    assert (SAID in made) is (lines != [line])
+    assert "MIGRATE" not in made

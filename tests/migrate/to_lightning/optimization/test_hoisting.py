@@ -205,7 +205,7 @@ def test_a_method_wraps_with_what_its_object_knows(more, batch, epoch, tmp_path)
     made = rewritten(tmp_path, source)
     assert "must be stepped" not in made
     assert batch in method(made, "training_step")
-    assert epoch in method(made, "on_train_epoch_end")
+    assert epoch.replace("if", "if self.trainer.is_last_batch and") in method(made, "training_step")
     if not more:
         # What only said when to step is idle.
         assert "every_batch" not in made
@@ -296,8 +296,8 @@ def test_a_function_hands_on_the_step_mode_that_it_decides(call, old, new, is_se
             "self.sched, self.sched_step_mode = lib.make(self, self.opt)"
         )
         assert '        mode = "STEP_EVERY_EPOCH"\n' in lib
-        stepped = 'if self.sched_step_mode == "STEP_EVERY_EPOCH":\n        self.sched.step()'
-        assert stepped in method(made, "on_train_epoch_end")
+        stepped = 'and self.sched_step_mode == "STEP_EVERY_EPOCH":\n        self.sched.step()'
+        assert stepped in method(made, "training_step")
 
 
 CHOOSING = """\
@@ -326,7 +326,7 @@ def test_a_function_hands_on_that_there_is_no_scheduler(none, tmp_path):
     assert "        return None, None\n" in lib
     assert "    return opt.schedule(), mode\n" in lib
     assert "self.sched, self.sched_step_mode = lib.make(self, self.opt)" in made
-    assert 'self.sched_step_mode == "STEP_EVERY_EPOCH"' in method(made, "on_train_epoch_end")
+    assert 'self.sched_step_mode == "STEP_EVERY_EPOCH"' in method(made, "training_step")
 
 
 def test_what_a_function_of_a_function_returns_is_nothing_of_its_own(tmp_path):

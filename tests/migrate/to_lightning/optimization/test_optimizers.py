@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import pytorch_lightning as pl
 
 from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
@@ -204,13 +205,13 @@ lr=0.1))
             torch.optim.lr_scheduler.StepLR(self.opt, 2), step_mode=mode
         )
 """
-    after = """\
-def on_train_epoch_end(self):
-    if not self.hparams.often:
+    after = """
+    if self.hparams.often:
+        self.scheduler.step()
+    if self.trainer.is_last_batch and not self.hparams.often:
         self.scheduler.step()"""
     made = rewritten(tmp_path, trial(("lr=0.1))\n", before)))
-    assert method(made, "on_train_epoch_end") == after
-    assert "if self.hparams.often:" in method(made, "training_step")
+    assert method(made, "training_step").endswith(after)
     assert "MIGRATE" not in made
     assert "determined" not in made
 
@@ -495,3 +496,30 @@ def test_a_variable_that_is_two_optimizers_is_neither(tmp_path):
         rewritten(tmp_path, trial((WRAPPED, lines), (step, both))), "configure_optimizers"
     )
     assert made.endswith("return [self.opt, self.other]")
+
+
+@pytest.mark.parametrize("has_schedule", [True, False])
+def test_a_module_trains_again_with_the_optimizers_that_it_keeps(tmp_path, has_schedule):
+    schedule = """
+        self.schedule = context.wrap_lr_scheduler(
+            torch.optim.lr_scheduler.StepLR(self.opt, 1), LRScheduler.StepMode.STEP_EVERY_EPOCH
+        )
+        self.rates = [group["lr"] for group in self.opt.param_groups]"""
+    schedule = schedule if has_schedule else schedule[schedule.index("\n        self.rates") :]
+    data = ("DataLoader([], batch", "DataLoader(list(torch.ones(8, 2)), batch")
+    steps = ("self.context.step_optimizer(self.opt)", "self.opt.step()")
+    made = rewritten(tmp_path, trial((OPT, OPT + schedule), data, steps))
+    assert "MIGRATE" not in made and "self.opt = self.optimizers()" in method(
+        made, "on_train_start"
+    )
+    known: dict[str, Any] = {"__name__": "made"}
+    exec(made, known)
+    module = known["Trial"](global_batch_size=4)
+    loud = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
+    quiet: dict[str, Any] = dict.fromkeys(loud, False)
+    for epochs in (1, 2):
+        trainer = pl.Trainer(max_epochs=1, accelerator="cpu", **quiet)
+        trainer.fit(module)
+        rate = trainer.optimizers[0].param_groups[0]["lr"]
+        assert rate == pytest.approx(0.1 ** (1 + epochs if has_schedule else 1))
+        assert trainer.global_step == 2

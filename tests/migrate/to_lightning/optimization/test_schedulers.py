@@ -27,11 +27,8 @@ def test_a_step_mode_that_is_looked_up_at_run_time(tmp_path):
         '    if self.schedule_step_mode in ("STEP_EVERY_BATCH", "STEP_EVERY_OPTIMIZER_STEP"):\n'
         "        self.schedule.step()"
     )
-    assert method(made, "on_train_epoch_end") == (
-        "def on_train_epoch_end(self):\n"
-        '    if self.schedule_step_mode == "STEP_EVERY_EPOCH":\n'
-        "        self.schedule.step()"
-    )
+    epoch = '    if self.trainer.is_last_batch and self.schedule_step_mode == "STEP_EVERY_EPOCH":\n'
+    assert f"{epoch}        self.schedule.step()" in method(made, "training_step")
     assert "MIGRATE" not in made
 
 
@@ -53,7 +50,8 @@ lr=0.1))
     assert '            self.schedule_step_mode = "STEP_EVERY_BATCH"\n' in made
     assert '            self.schedule_step_mode = "STEP_EVERY_EPOCH"\n' in made
     assert "return [self.opt], [self.schedule]\n" in made
-    assert 'if self.schedule_step_mode == "STEP_EVERY_EPOCH":' in method(made, "on_train_epoch_end")
+    epoch = 'if self.trainer.is_last_batch and self.schedule_step_mode == "STEP_EVERY_EPOCH":'
+    assert epoch in method(made, "training_step")
 
 
 MAYBE = """\
@@ -299,7 +297,6 @@ def test_schedulers_step_in_their_order_after_the_last_batch_of_an_epoch(tmp_pat
     assert method(made, "training_step").endswith(
         "    if self.trainer.is_last_batch:\n        self.schedule.step()\n    self.decay.step()"
     )
-    assert "on_train_epoch_end" not in made
     first, second = CROSSED.index("        self.schedule"), CROSSED.index("        self.decay")
     turned = CROSSED[:first] + CROSSED[second:] + CROSSED[first:second]
     made = rewritten(tmp_path, trial(("lr=0.1))\n", turned)))
@@ -347,3 +344,102 @@ def test_a_scheduler_that_nothing_steps_may_be_made_at_times_beside_another(tmp_
     made = method(rewritten(tmp_path, trial(("lr=0.1))\n", change))), "configure_optimizers")
     assert "    if self.hparams.warm:\n        # nothing steps it" in made
     assert made.endswith('"lr_scheduler": {"scheduler": schedule, "interval": "epoch"},\n    }')
+
+
+STEPPED = ("lr=0.1))\n", SCHEDULE.format("LRScheduler.StepMode.STEP_EVERY_BATCH"))
+
+
+def test_schedulers_step_where_a_batch_returns_early(tmp_path):
+    early = '        if batch_idx % 3 == 1: return {"loss": loss}\n'
+    backward = "        self.context.backward"
+    made = rewritten(tmp_path, trial(STEPPED, (STEPS, STEPS * 2), (backward, early + backward)))
+    # A hook behind the step is one that Lightning calls once ModelCheckpoint has saved.
+    assert "on_train_batch_end" not in made
+    assert (
+        "    if batch_idx % 3 == 1:\n"
+        '        self.log("loss", loss)\n'
+        "        self.schedule.step()\n"
+        "        return\n"
+    ) in method(made, "training_step")
+    assert method(made, "training_step").endswith("\n    self.schedule.step()")
+
+
+HEIRS = """\
+
+
+class Second(Trial):
+    def __init__(self, context):
+        super().__init__(context)
+        self.second = context.wrap_lr_scheduler(
+            torch.optim.lr_scheduler.StepLR(self.opt, 1), LRScheduler.StepMode.STEP_EVERY_BATCH
+        )
+
+
+class Other(Trial):
+    def train_batch(self, batch, epoch_idx, batch_idx):
+        metrics = super().train_batch(batch, epoch_idx, batch_idx)
+        return {**metrics, "more": batch.sum()}
+"""
+
+
+EPOCHS = (STEPPED[0], STEPPED[1].replace("BATCH", "EPOCH"))
+
+
+@pytest.mark.parametrize("change", [STEPPED, EPOCHS, ("lr=0.1))\n", "lr=0.1))\n")])
+def test_a_run_of_an_heir_goes_on_with_the_learning_rates_of_its_schedulers(tmp_path, change):
+    data = ("DataLoader([], batch", "DataLoader(list(torch.ones(8, 2)), batch")
+    made = rewritten(tmp_path, trial(change, data, (STEPS, STEPS * 2)) + HEIRS)
+    assert "MIGRATE" not in made
+    space: dict[str, Any] = {"__name__": "made"}
+    exec(made, space)
+    for name in ("Trial", "Second", "Other"):
+        rates = [_rates(space[name], tmp_path / name, steps) for steps in ((16,), (8, 16))]
+        assert rates[0] == rates[1]
+        assert rates[0] < 0.1 or (change not in (STEPPED, EPOCHS) and name != "Second")
+
+
+def test_a_validation_sees_what_schedulers_of_epochs_have_set(tmp_path):
+    changes = (
+        EPOCHS,
+        (STEPS, STEPS * 2),
+        ("DataLoader([], batch", "DataLoader(list(torch.ones(8, 2)), batch"),
+        ('{"error": self.model(batch).sum()}', '{"rate": self.schedule.get_last_lr()[0]}'),
+    )
+    made = rewritten(tmp_path, trial(*changes).replace("DataLoader([]", "DataLoader([1.0]"))
+    assert "MIGRATE" not in made
+    space: dict[str, Any] = {"__name__": "made"}
+    exec(made, space)
+    loud = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
+    quiet: dict[str, Any] = dict.fromkeys(loud, False)
+    trainer = pl.Trainer(max_epochs=1, accelerator="cpu", **quiet)
+    trainer.fit(space["Trial"](global_batch_size=2))
+    assert trainer.callback_metrics["rate"] == pytest.approx(0.01)
+
+
+class _Saving(pl.Callback):
+    """Saves when ModelCheckpoint does, which has more to say of manual optimization."""
+
+    def __init__(self, path) -> None:
+        self._path = path
+
+    def on_train_batch_end(self, trainer, *args) -> None:
+        trainer.save_checkpoint(self._path)
+
+
+def _rates(module: type[pl.LightningModule], folder, steps) -> float:
+    """The last learning rate of a run that goes on from a checkpoint after each of some steps."""
+    path = None
+    for step in steps:
+        saving = _Saving(folder)
+        trainer = pl.Trainer(
+            max_steps=step,
+            accelerator="cpu",
+            callbacks=[saving],
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        )
+        trainer.fit(module(global_batch_size=2), ckpt_path=path, weights_only=False)
+        path = folder
+    return trainer.optimizers[0].param_groups[0]["lr"]

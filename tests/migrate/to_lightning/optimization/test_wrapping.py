@@ -188,7 +188,7 @@ def test_methods_keep_what_they_wrap(tmp_path):
     lines = f"{OPT}\n        self.decay()\n\n    def decay(self):\n        self."
     made = rewritten(tmp_path, trial((OPT, lines + SCHEDULER.format("self.opt", EPOCH))))
     assert "self.lr_scheduler = " in method(made, "decay")
-    assert "self.lr_scheduler.step()" in method(made, "on_train_epoch_end")
+    assert "self.lr_scheduler.step()" in method(made, "training_step")
 
 
 @pytest.mark.parametrize("kept", ["", "self.s = "])
@@ -273,7 +273,7 @@ def test_a_method_that_wraps_otherwise_in_each_branch_keeps_it(call, is_seen, br
     assert ("MIGRATE" not in made) == is_seen
     if is_seen:
         assert method(made, "training_step").endswith("        self.sched.step()")
-        assert method(made, "on_train_epoch_end").endswith("        self.sched.step()")
+        assert method(made, "training_step").endswith("        self.sched.step()")
         kept = 'self.sched_step_mode = "STEP_EVERY_BATCH"\n        return self.sched\n'
         assert kept in method(made, "make")
 
