@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import libcst as cst
 
 from det_compat.analysis.expressions import words
+from det_compat.migrate.to_lightning.class_facts import asks_sizes
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.walking import children, has
@@ -30,14 +31,38 @@ def moved_lines(
     hands the trial to code that may: what such code asks of others is ``asked``. Where optimization
     ``is_automatic``, an ``if`` that does nothing but to make a scheduler moves as a whole.
 
+    Where optimizers have to stay, schedulers move that ask how many processes there are.
+
     Returns:
         The statements, and what they ask in place of variables that stay where they are.
     """
+    every = _moved(init, early, asked, symbols, MOVED, is_automatic=is_automatic)
+    rates = any(_RATE.search(syntax.code(method)) for method in early)
+    if every[0] or rates or not asks_sizes(init, symbols):
+        return every
+    alone = _moved(init, early, asked, symbols, MOVED[1:], is_automatic=is_automatic)
+    return alone if any(asks_sizes(line, symbols) for line in alone[0]) else every
+
+
+#: Where a rate is read that a scheduler sets.
+_RATE = re.compile(r"""["']lr["']""")
+
+
+def _moved(
+    init: cst.FunctionDef,
+    early: Sequence[cst.FunctionDef],
+    asked: Collection[str],
+    symbols: Symbols,
+    kinds: Sequence[str],
+    *,
+    is_automatic: bool,
+) -> tuple[list[cst.BaseStatement], dict[str, str]]:
+    """The same for what these ``kinds`` of calls have wrapped."""
     body, me = syntax.body_of(init), syntax.self_name(init)
     makers = [line for line in body if is_automatic or not isinstance(line, cst.If)]
-    wraps = [line for line in makers if symbols.method(syntax.call_of(maker(line))) in MOVED]
+    wraps = [line for line in makers if symbols.method(syntax.call_of(maker(line))) in kinds]
     moved = [line for line in wraps if "." in target(line)]
-    if not moved or len(moved) != sum(len(symbols.calls(line, *MOVED)) for line in body):
+    if not moved or len(moved) != sum(len(symbols.calls(line, *kinds)) for line in body):
         return [], {}
     targets = {target(line) for line in moved}
     given = {target(line) for line in moved if wraps_itself(line)}
