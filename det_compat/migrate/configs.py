@@ -83,6 +83,15 @@ def nested_hparams(trials: Mapping[ast.ClassDef, Path]) -> frozenset[str] | None
     return frozenset(names) if configs else None
 
 
+def of_script(path: Path, others: Iterable[Path]) -> dict[str, Any]:
+    """What configs say of a script: its ``length``, its ``devices``, and which ``config`` it has.
+
+    ``others`` are scripts that are run in its place.
+    """
+    devices = devices_of([path, *others])
+    return {"length": length_of(path), "devices": devices, "config": script_config(path)}
+
+
 def length_of(path: Path) -> str:
     """How long the configs of a script have it train, as the argument of Lightning's Trainer.
 

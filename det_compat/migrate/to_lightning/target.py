@@ -11,14 +11,7 @@ import libcst as cst
 
 from det_compat.analysis.scopes import Class, Scope
 from det_compat.catalog.support import home
-from det_compat.migrate.configs import (
-    BATCHES,
-    configs_of,
-    devices_of,
-    length_of,
-    nested_hparams,
-    script_config,
-)
+from det_compat.migrate.configs import BATCHES, configs_of, nested_hparams, of_script
 from det_compat.migrate.refused import of_other_frameworks, without_counterparts
 from det_compat.migrate.target import Problem, Problems, Target
 from det_compat.migrate.to_context.target import old_trials
@@ -244,9 +237,7 @@ class Lightning(Target):
             has_own_loaders=self._says(b"def get_data_loader("),
             asks_lengths=self._says(b".get_batch_length("),
             asked=self._importers.asked(path),
-            length=length_of(path) if b".fit(" in self.sources[path] else "",
-            devices=devices_of([path, *scripts]) if b".fit(" in self.sources[path] else {},
-            config=script_config(path) if b"cluster_info" in self.sources[path] else "",
+            **(of_script(path, scripts) if b".fit(" in self.sources[path] else {}),
             asking=self._asking,
             elsewhere=self._elsewhere,
             imported=of_samplers(path, self.sources),

@@ -37,11 +37,11 @@ from det_compat.migrate.to_lightning.metrics.training import training_hooks
 from det_compat.migrate.to_lightning.metrics.unknown import are_unknown
 from det_compat.migrate.to_lightning.optimization import gradients, schedulers, stepping
 from det_compat.migrate.to_lightning.optimization.closures import left_of_steps
-from det_compat.migrate.to_lightning.optimization.kept import by_attributes, wrapped_names
+from det_compat.migrate.to_lightning.optimization.kept import by_attributes
+from det_compat.migrate.to_lightning.optimization.moving import moved_lines
 from det_compat.migrate.to_lightning.optimization.optimizers import (
     configure_optimizers,
     left_of_wraps,
-    moved_lines,
     used_attributes,
 )
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
@@ -117,7 +117,7 @@ class _Rewriting:
         if init is not None and plan.is_whole:
             # Lightning asks for callbacks before it asks for optimizers, or only validates.
             first = [self.own[n] for n in reachable(self.own, "build_callbacks", *VALIDATING)]
-            moved = moved_lines(
+            moved, names = moved_lines(
                 init,
                 [*early, *first],
                 self.file.elsewhere.asked,
@@ -125,8 +125,7 @@ class _Rewriting:
                 is_automatic=plan.is_automatic,
             )
             self._asks = bool(moved) or stepping.asks_where_it_steps(self.own, plan, self.file)
-            models, init = wrapped_names(init, self.file.symbols), _without(init, moved)
-            moved = by_attributes(moved, models)
+            init, moved = _without(init, moved), by_attributes(moved, names)
             # What only the moved statements call is not called before there is a Trainer any more.
             called = {*reachable({**self.own, "__init__": init}, "__init__")}
             early = [method for method in early if method.name.value in called]

@@ -250,24 +250,6 @@ def _without_cast(value: cst.BaseExpression | None) -> cst.Call | None:
     return value if isinstance(value, cst.Call) else None
 
 
-def wrapped_names(init: cst.FunctionDef, symbols: Symbols) -> dict[str, str]:
-    """The variables of ``__init__`` that are models, with the attributes that keep these."""
-    body, me = syntax.body_of(init), syntax.self_name(init)
-    targets = [syntax.code(each.target) for each in syntax.find(init.body, cst.AssignTarget)]
-    found: dict[str, str] = {}
-    for at, line in enumerate(body):
-        call, target = syntax.call_of(line), syntax.target_of(line) or ""
-        if call is None or symbols.method(call) != "wrap_model" or len(call.args) != 1:
-            continue
-        later = (each for after in body[at + 1 :] for each in syntax.find(after, cst.AssignTarget))
-        name = syntax.code(call.args[0].value)
-        is_last = name not in map(syntax.code, (each.target for each in later))
-        is_own = target.startswith(f"{me}.") and targets.count(target) == 1
-        if name.isidentifier() and is_last and is_own and targets.count(name) == 1:
-            found[name] = target
-    return found
-
-
 def by_attributes(
     moved: Sequence[cst.BaseStatement], names: Mapping[str, str]
 ) -> list[cst.BaseStatement]:

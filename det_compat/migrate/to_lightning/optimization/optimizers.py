@@ -1,7 +1,7 @@
 """Wrapped models, optimizers and schedulers: ``configure_optimizers``."""
 
 import textwrap
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 from libcst.helpers import ensure_type
@@ -13,11 +13,14 @@ from det_compat.migrate.to_lightning.metrics.training import (
     undecided,
 )
 from det_compat.migrate.to_lightning.optimization.accumulation import methods
-from det_compat.migrate.to_lightning.optimization.changed_later import (
-    is_changed_later,
+from det_compat.migrate.to_lightning.optimization.kept import wrappings
+from det_compat.migrate.to_lightning.optimization.moving import (
+    MOVED,
+    has_default,
+    maker,
+    target,
     wraps_itself,
 )
-from det_compat.migrate.to_lightning.optimization.kept import wrapped_names, wrappings
 from det_compat.migrate.to_lightning.optimization.schedulers import (
     listed,
     listed_schedulers,
@@ -28,118 +31,6 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import comments_of, without_word_of_wrapping
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import is_there
-from det_compat.migrate.tree.walking import children
-
-_MOVED = ("wrap_optimizer", "wrap_lr_scheduler")
-
-
-def moved_lines(
-    init: cst.FunctionDef,
-    early: Sequence[cst.FunctionDef],
-    asked: Collection[str],
-    symbols: Symbols,
-    *,
-    is_automatic: bool,
-) -> list[cst.BaseStatement]:
-    """The statements of ``__init__`` that make optimizers and schedulers, if they can be moved.
-
-    They cannot if the rest of it, or a method of ``early`` that it calls, needs what they make, or
-    hands the trial to code that may: what such code asks of others is ``asked``. Where optimization
-    ``is_automatic``, an ``if`` that does nothing but to make a scheduler moves as a whole.
-    """
-    body = syntax.body_of(init)
-    makers = [line for line in body if is_automatic or not isinstance(line, cst.If)]
-    wraps = [line for line in makers if symbols.method(syntax.call_of(_maker(line))) in _MOVED]
-    moved = [line for line in wraps if "." in _target(line)]
-    if len(moved) != sum(len(symbols.calls(line, *_MOVED)) for line in body):
-        return []
-    targets = {_target(line) for line in moved}
-    given = {_target(line) for line in moved if wraps_itself(line)}
-    moved = [
-        line
-        for line in body
-        if line in moved or _has_default(line, targets) or _makes_one(line, given)
-    ]
-    moved = _with_locals(body, moved)
-    rest = [*early, *(line for line in body if line not in moved)]
-    made = {_target(line) for line in moved}
-    local = syntax.local_names(init) - {syntax.self_name(init)}
-    needed = {name for line in moved for name in syntax.names_in(line)} & local
-    needed -= made | wrapped_names(init, symbols).keys()
-    if needed or any(_asks_for(node, name) for name in made for node in rest):
-        return []
-    if moved and is_changed_later(body, moved, early, symbols):
-        return []
-    attributes = (found for node in rest for found in syntax.find(node, cst.Attribute))
-    members = {pair[1] for found in attributes if (pair := symbols.member(found)) is not None}
-    if members & {"optimizers", "lr_schedulers"}:
-        # A context listed what it had wrapped by then.
-        return []
-    is_asked = any(name.rpartition(".")[2] in asked for name in made)
-    return (
-        [] if is_asked and any(_hands_on(node, syntax.self_name(init)) for node in rest) else moved
-    )
-
-
-def _asks_for(node: cst.CSTNode, target: str) -> bool:
-    """Whether code needs what is made, or a dict that it is in, but for making that empty."""
-    owner = target.partition("[")[0]
-    value = getattr(syntax.simple(node), "value", None)
-    is_empty = isinstance(value, cst.Dict) and not value.elements
-    if owner != target and is_empty and syntax.target_of(node) == owner:
-        return False
-    return syntax.mentions(node, owner)
-
-
-def _hands_on(node: cst.CSTNode, me: str) -> bool:
-    """Whether code does more with an object than to read, set and call what it has."""
-    if isinstance(node, cst.Name):
-        return node.value == me
-    if isinstance(node, cst.Attribute):
-        return not isinstance(node.value, cst.Name) and _hands_on(node.value, me)
-    if isinstance(node, cst.FunctionDef):
-        node = node.body
-    elif isinstance(node, cst.Call):
-        name = syntax.code(node.func)
-        if name == "super" or name.endswith(".__init__"):
-            return False
-    return any(_hands_on(child, me) for child in children(node))
-
-
-def _with_locals(
-    body: Sequence[cst.BaseStatement], moved: list[cst.BaseStatement]
-) -> list[cst.BaseStatement]:
-    """The statements, with those that set local variables which nothing else uses."""
-    used = {name for line in moved for name in syntax.names_in(line)}
-    rest = [line for line in body if line not in moved]
-    needed = [name for line in rest for name in syntax.names_in(line)]
-    more = [line for line in rest if _target(line) in used and needed.count(_target(line)) == 1]
-    if not more:
-        return moved
-    return _with_locals(body, [line for line in body if line in moved or line in more])
-
-
-def _maker(line: cst.BaseStatement) -> cst.BaseStatement:
-    """A statement, or the only one below a plain ``if``."""
-    if isinstance(line, cst.If) and line.orelse is None and len(line.body.body) == 1:
-        only = line.body.body[0]
-        return only if isinstance(only, cst.SimpleStatementLine) else line
-    return line
-
-
-def _has_default(line: cst.BaseStatement, targets: Collection[str]) -> bool:
-    """Whether a statement says that there is none of these yet."""
-    value = getattr(syntax.simple(line), "value", None)
-    return _target(line) in targets and value is not None and syntax.code(value) == "None"
-
-
-def _makes_one(line: cst.BaseStatement, targets: Collection[str]) -> bool:
-    """Whether a statement makes one of these by a call."""
-    return syntax.call_of(line) is not None and syntax.target_of(line) in targets
-
-
-def _target(line: cst.BaseStatement) -> str:
-    return syntax.target_of(_maker(line)) or ""
 
 
 def configure_optimizers(
@@ -160,14 +51,15 @@ def configure_optimizers(
         moved = _only_made(moved, {s.attribute for s in schedulers if not s.interval})
         schedulers = [*dict.fromkeys(s for s in schedulers if s.interval)]
     branch = moved[-1] if moved and isinstance(moved[-1], cst.If) else None
-    if branch is not None and [f"self.{s.attribute}" for s in schedulers] != [_target(branch)]:
+    if branch is not None and [f"self.{s.attribute}" for s in schedulers] != [target(branch)]:
         branch = None
     lacking = {s.attribute for s in schedulers if s.may_lack and branch is None}
     kept = used | lacking if moved else {*every}
     names = {n: _own(n) if n in kept or not n.isidentifier() else n for n in every}
     local = {f"self.{name}" for name, text in names.items() if text == name}
     names |= {name: made for name, made in _by_variables(moved).items() if names.get(name) == name}
-    lines = [line for line in moved if not _has_default(line, local)]
+    lines = [line for line in moved if not has_default(line, local)]
+    lines = [line for line in lines if line is branch or not wraps_itself(maker(line))]
     lines = [without_word_of_wrapping(_unwrapped_line(line, names)) for line in lines]
     lines[:1] = [line.with_changes(leading_lines=comments_of(line)) for line in lines[:1]]
     end = syntax.statements(_ending(plan, optimizers, schedulers, names))
@@ -179,7 +71,7 @@ def configure_optimizers(
         end = [syntax.with_body(branch, body), *end]
     returned = syntax.simple(end[0])
     value = getattr(returned, "value", None) if isinstance(returned, cst.Return) else None
-    if lines and isinstance(value, cst.Name) and _target(lines[-1]) == value.value:
+    if lines and isinstance(value, cst.Name) and syntax.target_of(lines[-1]) == value.value:
         # Nothing else needs the name of what is made last.
         value = getattr(syntax.simple(lines[-1]), "value", None)
         end = [lines.pop().with_changes(body=[cst.Return(value)])]
@@ -202,15 +94,11 @@ def configure_optimizers(
 
 def _by_variables(moved: Sequence[cst.BaseStatement]) -> dict[str, str]:
     """The attributes for what variables are already that move along."""
-    targets, found = [_target(line) for line in moved], dict[str, str]()
+    targets, found = [target(line) for line in moved], dict[str, str]()
     for line in moved:
-        call, attribute = syntax.call_of(line), _target(line).removeprefix("self.")
+        call, attribute = syntax.call_of(line), target(line).removeprefix("self.")
         name = syntax.code(call.args[0].value) if call is not None and call.args else ""
-        if (
-            call is not None
-            and targets.count(name) == 1
-            and syntax.code(call.func).endswith(_MOVED)
-        ):
+        if call is not None and targets.count(name) == 1 and syntax.code(call.func).endswith(MOVED):
             found[attribute] = name
     return {attribute: name for attribute, name in found.items() if name.isidentifier()}
 
@@ -285,17 +173,17 @@ def _only_made(moved: list[cst.BaseStatement], idle: set[str]) -> list[cst.BaseS
     """The statements, with schedulers that nothing steps made, but not kept."""
     names, lines = {f"self.{attribute}" for attribute in idle}, list[cst.BaseStatement]()
     for line in reversed(moved):
-        target, value = _target(line), getattr(syntax.simple(_maker(line)), "value", None)
-        if target not in names:
+        name, value = target(line), getattr(syntax.simple(maker(line)), "value", None)
+        if name not in names:
             lines.append(line)
             continue
-        if "." in target and isinstance(value, cst.Call):
+        if "." in name and isinstance(value, cst.Call):
             value = syntax.argument(value, 0, "lr_scheduler")
         if isinstance(value, cst.Name) and value.value != "None":
             if not any(value.value in syntax.names_in(other) for other in lines):
                 names.add(value.value)
         elif value is not None and syntax.code(value) != "None":
-            made = ensure_type(_maker(line), cst.SimpleStatementLine)
+            made = ensure_type(maker(line), cst.SimpleStatementLine)
             above_it = [*made.leading_lines, _IDLE]
             made = made.with_changes(leading_lines=above_it, body=[cst.Expr(value)])
             lines.append(syntax.with_body(line, [made]) if isinstance(line, cst.If) else made)

@@ -238,13 +238,18 @@ SGD = "torch.optim.SGD(self.model.parameters(), lr=0.1)"
 
 
 @pytest.mark.parametrize(
-    "known", ["def rate(n):\n            return 1", "from math import ceil as rate"]
+    ("known", "name"),
+    [
+        ("def rate(n):\n            return 1", "configure_optimizers"),
+        ("def rate(n):\n            return 1\n\n        print(rate)", "__init__"),
+        ("from math import ceil as rate", "__init__"),
+    ],
 )
-def test_what_needs_a_function_of_init_stays_there(known, tmp_path):
+def test_a_function_of_init_moves_with_what_needs_it_alone(known, name, tmp_path):
     made = f"        {known}\n\n        self.s = context.wrap_lr_scheduler("
     made += "torch.optim.lr_scheduler.LambdaLR(self.opt, rate), LRScheduler.StepMode.MANUAL_STEP)\n"
     made = rewritten(tmp_path, trial(("lr=0.1))\n", f"lr=0.1))\n{made}")))
-    assert "self.s = torch.optim" in method(made, "__init__")
+    assert "LambdaLR" in method(made, name)
     assert "MIGRATE" not in made
 
 
@@ -415,7 +420,7 @@ WRAPPED = (
                 "self.opt = torch.optim.SGD(self.model.parameters(), lr=0.1)",
                 "self.opt = context.wrap_optimizer(self.opt)",
             ],
-            "opt = torch.optim.SGD(self.model.parameters(), lr=0.1)\n    return opt",
+            "(self):\n    return torch.optim.SGD(self.model.parameters(), lr=0.1)",
             id="what is wrapped has its name already",
         ),
         pytest.param(
@@ -495,7 +500,7 @@ def test_a_variable_that_is_two_optimizers_is_neither(tmp_path):
     made = method(
         rewritten(tmp_path, trial((WRAPPED, lines), (step, both))), "configure_optimizers"
     )
-    assert made.endswith("return [self.opt, self.other]")
+    assert made.endswith("return [opt, other]")
 
 
 @pytest.mark.parametrize("has_schedule", [True, False])

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.migrate.rewriting import method, rewritten, trial
+
+OPT = "self.opt = context.wrap_optimizer(torch.optim.SGD(self.model.parameters(), lr=0.1))"
+RATE = OPT.replace("0.1", "self.rate")
+ASKING = OPT.replace("self.model.parameters()", "[p for p in self.all() if p.requires_grad]")
+
+
+@pytest.mark.parametrize(
+    ("lines", "moves"),
+    [
+        ([OPT, "self.rate = 1"], True),
+        (["self.rate = 1", RATE], True),
+        (["self.rate = 1", RATE, "self.rate = 2"], False),
+        (["self.rate = 1", RATE, "self.rate *= 2"], False),
+        (["self.rate = 1", RATE, "self.slower()"], False),
+        ([OPT, "self.model.head = torch.nn.Linear(1, 1)"], False),
+        ([OPT, "self.model = context.wrap_model(self.model)"], True),
+        ([ASKING, "self.rate = 1"], True),
+        ([ASKING, "self.model.bias.requires_grad = False"], False),
+    ],
+)
+def test_an_optimizer_stays_before_what_changes_what_it_is_made_of(lines, moves, tmp_path):
+    slower = "    def slower(self):\n        self.rate = 0.01\n\n    def evaluate_batch"
+    changes = [(OPT, "\n        ".join(lines)), ("    def evaluate_batch", slower)]
+    made = rewritten(tmp_path, trial(*changes))
+    assert ("SGD" in method(made, "configure_optimizers")) is moves
+    assert ("SGD" in method(made, "__init__")) is not moves
+
+
+BY = "LRScheduler.StepMode.STEP_EVERY_EPOCH"
+WRAP = "self.opt = context.wrap_optimizer(opt)"
+CHOICE = """\
+name = context.get_hparam("kind")
+if name == "sgd":
+    opt = torch.optim.SGD(self.model.parameters(), lr=0.1)
+else:
+    raise ValueError(name)
+"""
+LISTED = """\
+made = [{"params": self.model.parameters()}]
+if context.get_hparam("second"):
+    made.append({"params": self.other})
+opt = torch.optim.SGD(made, lr=0.1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "moves"),
+    [
+        pytest.param(f"{CHOICE}{WRAP}", "    else:\n        raise ValueError(name)\n", id="if"),
+        pytest.param(f"{CHOICE}{WRAP}\nself.name = name", "self.name == ", id="if, kept"),
+        pytest.param(f"{CHOICE}{WRAP}\nprint(name)", "self.hparams.kind == ", id="if, asked"),
+        pytest.param(f"{CHOICE}print(opt)\n{WRAP}", "", id="needed"),
+        pytest.param(f"{LISTED}{WRAP}", "    made.append(", id="list"),
+        pytest.param(
+            f"{LISTED.replace('[{', 'self.groups([{').replace('}]', '}])')}{WRAP}", "", id="not new"
+        ),
+        pytest.param(f"{LISTED}{WRAP}\nself.made = made", "SGD(self.made", id="kept"),
+        pytest.param(
+            f"opt = torch.optim.SGD(self.model.parameters(), lr=torch.rand(1))\n{WRAP}",
+            "",
+            id="random",
+        ),
+        pytest.param(
+            f"cfg = make()\nself.cfg = cfg\n{OPT.replace('0.1', 'cfg.lr')}",
+            "=self.cfg.lr",
+            id="cfg",
+        ),
+        pytest.param(
+            f"cfg = make()\nself.cfg = cfg\n{OPT.replace('0.1', 'cfg.lr')}\ncfg.lr = 1", "", id="2"
+        ),
+        pytest.param(
+            f"cfg = make()\nself.cfg = cfg\n{OPT.replace('0.1', 'cfg.lr')}\nself.cfg.update(a=1)",
+            "",
+            id="3",
+        ),
+        pytest.param(
+            f"cfg = make()\n{OPT.replace('0.1', 'cfg.lr')}\ncfg = make()\nself.cfg = cfg",
+            "",
+            id="4",
+        ),
+        pytest.param(f"{OPT}\nself.opt.param_groups[0]['lr'] = 1", "[0]['lr'] = 1\n", id="change"),
+        pytest.param(
+            f"{OPT}\nfor group in self.opt.param_groups:\n    group['lr'] = 1", "in opt.", id="loop"
+        ),
+        pytest.param(
+            f"{OPT}\nself.s = torch.optim.lr_scheduler.StepLR(self.opt, 1)", "self.s =", id="s"
+        ),
+        pytest.param(f"{OPT}\nself.s = Wrapper(self.opt)", "", id="what may be a module"),
+        pytest.param(f"{OPT}\nself.s = StepLR(self.opt, 1)\nprint(self.s)", "", id="s, needed"),
+    ],
+)
+def test_what_moves_with_an_optimizer(lines, moves, tmp_path):
+    made = rewritten(tmp_path, trial((OPT, lines.replace("\n", f"\n{' ' * 8}"))))
+    assert ("opt" not in method(made, "__init__")) is bool(moves)
+    assert moves in method(made, "configure_optimizers")
+    assert "MIGRATE" not in made
+
+
+def test_a_scheduler_moves_that_asks_for_sizes_where_its_optimizer_stays(tmp_path):
+    lines = f"""\
+{OPT}
+        by = torch.optim.lr_scheduler.StepLR(self.opt, context.get_per_slot_batch_size())
+        by.last_step = 0
+        self.by = context.wrap_lr_scheduler(by, {BY})
+"""
+    asks = (
+        "evaluate_batch(self, batch):\n",
+        "evaluate_batch(self, batch):\n        print(self.opt)\n",
+    )
+    made = rewritten(tmp_path, trial((OPT, lines), asks))
+    assert "self.opt = torch.optim.SGD" in method(made, "__init__")
+    assert "world_size: int" not in made
+    assert "    by.last_step = 0\n" in method(made, "configure_optimizers")
+    rate = (asks[0], asks[1].replace("self.opt", "self.opt.param_groups[0]['lr']"))
+    assert "world_size: int" in rewritten(tmp_path, trial((OPT, lines), rate))
