@@ -16,7 +16,7 @@ from det_compat.migrate.tree.elsewhere import parsed
 from det_compat.migrate.tree.marks import above
 from det_compat.migrate.tree.trial_attributes import reachable
 
-_SAID = "# Lightning goes by the __len__ of {}, which has to be how many there are"
+_SAID = "# Lightning goes by the __len__ of {}: with 0, or more than there are, it never validates"
 
 
 def with_word_of_lengths(node: cst.ClassDef, texts: Mapping[str, str]) -> cst.ClassDef:

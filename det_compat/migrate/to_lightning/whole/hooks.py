@@ -21,6 +21,7 @@ from det_compat.migrate.to_lightning.whole.devices import needs_cpu
 from det_compat.migrate.to_lightning.whole.loaders import unwrapped_loader
 from det_compat.migrate.to_lightning.whole.moves import without_moves
 from det_compat.migrate.to_lightning.whole.parts import Parts, parsed, parts_of
+from det_compat.migrate.to_lightning.whole.shares import reduction
 from det_compat.migrate.to_lightning.whole.writing import END, START, STEP, Writing
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import comments_of
@@ -119,6 +120,9 @@ class _Validation:
         shared = self._shared(found, batch) if found is not None else None
         if found is None or shared is None:
             return None
+        devices = reduction(parsed(found.body), parsed(found.after), self.me)
+        if devices is None:
+            return None
         repeated, names = shared
         kept_before = [line for line in found.before if line not in repeated]
         before = [
@@ -128,7 +132,7 @@ class _Validation:
         for old, new in names.items():
             attribute = f"{self.me}.{new}"
             parts = [_renamed(part, old, attribute, is_last=part is parts[2]) for part in parts]
-        writing = Writing(self.step, self.own.get("training_step"), self.me, batch)
+        writing = Writing(self.step, self.own.get("training_step"), self.me, batch, devices)
         return writing.hooks(parts, docstring)
 
     def _logs_early(self, parts: Parts) -> bool:

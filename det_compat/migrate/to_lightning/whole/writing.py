@@ -11,7 +11,7 @@ from det_compat.migrate.to_lightning.whole.parts import without_blank
 from det_compat.migrate.tree import syntax
 
 START, STEP, END = "on_validation_epoch_start", "validation_step", "on_validation_epoch_end"
-_SAID = "# on several devices, the mean of what each finds in its share of the data"
+_SAID = "# on several devices, the {} of what each finds in its share of the data"
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,14 @@ class Writing:
         training: the module's training_step, whose batch is annotated as this one's is.
         me: what it calls the module.
         batch: what the step calls a batch.
+        devices: how what several devices find becomes one number, ``"mean"`` or ``"sum"``.
     """
 
     step: cst.FunctionDef
     training: cst.FunctionDef | None
     me: str
     batch: str
+    devices: str
 
     def hooks(
         self,
@@ -38,7 +40,7 @@ class Writing:
         before, body, after = map(without_blank, parts)
         if docstring and body:
             body = [*docstring, *body]
-        logging = cst.IndentedBlock(after).visit(_Logging(self.me))
+        logging = cst.IndentedBlock(after).visit(_Logging(self.me, self.devices))
         after = [*logging.body] if isinstance(logging, cst.IndentedBlock) else after
         hooks = [(START, before), (STEP, body), (END, after)]
         made = [self._hook(name, lines) for name, lines in hooks if lines or name == STEP]
@@ -71,8 +73,9 @@ class Writing:
 class _Logging(cst.CSTTransformer):
     """Logs what is found once for all batches, which says so where it does first."""
 
-    def __init__(self, me: str) -> None:
+    def __init__(self, me: str, devices: str) -> None:
         super().__init__()
+        self._devices = devices
         self._logs = (f"{me}.log", f"{me}.log_dict")
         self._is_said = False
 
@@ -85,11 +88,14 @@ class _Logging(cst.CSTTransformer):
         self._is_said = True
         lines = updated.leading_lines
         at = next((i for i, line in enumerate(lines) if line.comment is not None), len(lines))
-        said = cst.EmptyLine(comment=cst.Comment(_SAID))
+        said = cst.EmptyLine(comment=cst.Comment(_SAID.format(self._devices)))
         return updated.with_changes(leading_lines=[*lines[:at], said, *lines[at:]])
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.Call:
         if syntax.code(original.func) not in self._logs:
             return updated
         args = [a for a in updated.args if not (a.keyword and a.keyword.value == "batch_size")]
-        return updated.with_changes(args=args)
+        if self._devices != "mean":
+            given = syntax.expression(f'f(reduce_fx="{self._devices}")')
+            args += given.args if isinstance(given, cst.Call) else ()
+        return updated.with_changes(args=syntax.without_commas(args))

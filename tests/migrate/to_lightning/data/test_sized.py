@@ -4,7 +4,9 @@ import pytest
 
 from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
-SAID = "# Lightning goes by the __len__ of Rows, which has to be how many there are\n"
+SAID = (
+    "# Lightning goes by the __len__ of Rows: with 0, or more than there are, it never validates\n"
+)
 ROWS = """\
 class Rows(torch.utils.data.IterableDataset):
     def __len__(self):
