@@ -291,8 +291,16 @@ class _Rewriting:
         if trains and (grows or len(every) > 1 or "".join(every).startswith("*")):
             # The backward pass of one may go through the models of another, or through what it is
             # to train later.
-            return grows or not self._zeroes_first()
+            return grows or not (self._empties() or self._zeroes_first())
         return gradients.may_be_kept(self.own, self.file.symbols)
+
+    def _empties(self) -> bool:
+        """Whether the batches leave no gradients, but those that nothing steps."""
+        plan, every = self.plan, self.file.trials.values()
+        texts, symbols = self.file.elsewhere.texts, self.file.symbols
+        return not any(plan in p.ancestors[1:] for p in every) and gradients.are_emptied(
+            self.node, plan.all_optimizers, symbols, texts
+        )
 
     def _zeroes_first(self) -> bool:
         """Whether the batches zero all gradients that are there before they step."""

@@ -183,4 +183,14 @@ def _is_old(lines: Sequence[cst.EmptyLine], parts: int) -> bool:
     """Whether some lines are Determined's code, or all that is said of it."""
     is_old = any(_OLD.search(_text(line) or "") for line in lines)
     is_sentence = re.fullmatch(r" *[A-Z].*\.", _text(lines[0]) or "") is not None
+    if len(lines) == parts == 1 and _OF_WRAPPING.fullmatch(_text(lines[0]) or ""):
+        return True
     return is_old and (_parses(lines) or (len(lines) == 1 and (parts == 1 or is_sentence)))
+
+
+#: A heading of what was wrapped below it.
+_OF_WRAPPING = re.compile(
+    r" *(do )?(determined )?wrap(ping|s)?"
+    r"( (of|the|and|models?|optimizers?|lr|schedulers?|reducers?))* *[.:]?",
+    re.IGNORECASE,
+)

@@ -203,11 +203,78 @@ def test_gradients_stay_that_one_model_leaves_in_another(tmp_path, zeroing, stay
         trial(
             ("\n    def build_training_data", more),
             (loss, f"        {zeroing}\n        loss = self.other(self.model(batch)).sum()\n"),
-            (backward, f"{backward}        self.context.step_optimizer(self.more)\n"),
+            (backward, f"        self.context.step_optimizer(self.more)\n{backward}"),
         ),
     )
     assert "self.automatic_optimization = False" in made
     assert ("def on_validation_model_zero_grad(self)" in made) == stay
+
+
+STEPS = "{0}self.context.step_optimizer(self.{1})\n"
+BOTH = STEPS.format(" " * 8, "more") + STEPS.format(" " * 8, "opt")
+
+
+@pytest.mark.parametrize(
+    ("steps", "stay"),
+    [
+        (BOTH, False),
+        (STEPS.format(" " * 8, "opt"), True),
+        (BOTH.replace("more)", "more, None, False)"), True),
+        (BOTH.replace("        self", "        if batch_idx:\n            self", 1), True),
+        (f"        if batch_idx:\n            return {{}}\n{BOTH}", True),
+        (f"        self.other(batch).sum().backward()\n{BOTH}", True),
+        (f"{BOTH}        self.context.backward(self.model(batch).sum())\n", True),
+    ],
+)
+def test_no_gradients_stay_where_each_batch_ends_with_all_steps(steps, stay, tmp_path):
+    more = (
+        "        self.other = context.wrap_model(torch.nn.Linear(2, 1))\n"
+        "        other = torch.optim.SGD(self.other.parameters(), lr=0.1)\n"
+        "        self.more = context.wrap_optimizer(other)\n\n    def build_training_data"
+    )
+    made = rewritten(
+        tmp_path,
+        trial(
+            ("\n    def build_training_data", more),
+            ("loss = self.model(batch)", "loss = self.model(batch) * self.other(batch)"),
+            ("        self.context.step_optimizer(self.opt)\n", steps),
+        ),
+    )
+    assert ("def on_validation_model_zero_grad(self)" in made) is stay
+
+
+MIXED = """\
+class Mixin:
+    def train_batch(self, batch, epoch_idx, batch_idx):
+        {}return {{"loss": self.step(batch)}}
+
+    def step(self, batch):
+        self.model(batch).sum().backward()
+
+
+class Trial(Mixin, PyTorchTrial)"""
+
+
+@pytest.mark.parametrize(
+    ("more", "stay"), [("", False), ("self.other(batch).sum().backward()\n        ", True)]
+)
+def test_no_gradients_stay_where_a_mixin_calls_what_steps(more, stay, tmp_path):
+    other = (
+        "        self.other = context.wrap_model(torch.nn.Linear(2, 1))\n"
+        "        other = torch.optim.SGD(self.other.parameters(), lr=0.1)\n"
+        "        self.more = context.wrap_optimizer(other)\n\n    def build_training_data"
+    )
+    made = rewritten(
+        tmp_path,
+        trial(
+            ("\n    def build_training_data", other),
+            ("    def train_batch(self, batch, epoch_idx, batch_idx)", "    def step(self, batch)"),
+            ("        self.context.step_optimizer(self.opt)\n", BOTH),
+            ('return {"loss": loss}', "return loss"),
+            ("class Trial(PyTorchTrial)", MIXED.format(more)),
+        ),
+    )
+    assert ("def on_validation_model_zero_grad(self)" in made) is stay
 
 
 @pytest.mark.parametrize("zeroing", ["self.opt.zero_grad()", "pass"])
@@ -286,7 +353,7 @@ def test_gradients_stay_in_an_heir_that_trains_two_models(tmp_path):
             ("class Trial(PyTorchTrial)", base),
             ("\n    def build_training_data", f"{more}\n    def build_training_data"),
             (summed, summed.replace("self.model(batch)", "self.other(self.model(batch))", 1)),
-            (backward, f"{backward}        self.context.step_optimizer(self.more)\n"),
+            (backward, f"        self.context.step_optimizer(self.more)\n{backward}"),
         ),
     )
     assert "def on_validation_model_zero_grad(self)" in made

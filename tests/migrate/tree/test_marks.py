@@ -25,6 +25,10 @@ from det_compat.migrate.tree.marks import without_old_code
         # Code that is not Determined's, prose of several lines, and marks stay.
         ("# self.opt = SGD(self.context)\nx = 1\n", None),
         ("# Why self.context.wrap_model() is called\n# here, and only here.\nx = 1\n", None),
+        ("# wrap optimizer\nx = 1\n", "x = 1\n"),
+        ("# Do determined wrapping\n# determined wraps the models\nx = 1\n", None),
+        ("# wrap angles\nx = 1\n", None),
+        ("# determined wrapping of model and optimizer\nx = 1\n", "x = 1\n"),
         ("# MIGRATE: determined.pytorch.X has no counterpart; see A.md\nx = 1\n", None),
         ("# a = f(\n#     self.context.device\nx = 1\n", None),
     ],

@@ -1,6 +1,7 @@
 """Gradients and validations: those that one needs, and those that are there when one begins."""
 
 import re
+import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import libcst as cst
@@ -94,6 +95,61 @@ def are_zeroed_first(
         zeroed += found.steps
     steps = sum(len(symbols.calls(method, "step_optimizer")) for method in own.values())
     return all(trained.values()) and zeroed == [True] * steps
+
+
+def are_emptied(
+    node: cst.ClassDef,
+    optimizers: Collection[str],
+    symbols: Symbols,
+    texts: Mapping[str, str],
+) -> bool:
+    """Whether each batch ends with a step of every optimizer, so that no gradients are left.
+
+    Args:
+        node: the class of a trial, which has no heirs.
+        optimizers: the attributes that it wraps.
+        symbols: of the file.
+        texts: the code of each function and class that it may name.
+    """
+    own = syntax.methods(node)
+    if any(_trains_beside(each, own, texts) for each in _bases(node)):
+        return False
+    code = "\n".join(map(syntax.code, own.values()))
+    every = [each for each in own.values() if symbols.calls(each, *_TRAINING)]
+    if len(every) != 1 or any(".step_optimizer" in text for text in _named(code, texts)):
+        return False
+    body, left = syntax.body_of(every[0]), {f"{syntax.self_name(every[0])}.{n}" for n in optimizers}
+    backward = [bool(symbols.calls(line, "backward")) for line in body]
+    for line in body[len(body) - backward[::-1].index(True) :] if any(backward) else ():
+        call = syntax.lone_call(line)
+        if call is not None and symbols.method(call) == "step_optimizer" and zeroes_gradients(call):
+            optimizer = syntax.argument(call, 0, "optimizer")
+            left.discard(syntax.code(optimizer) if optimizer else "")
+        elif left and syntax.returns_in([line]):
+            return False
+    return not left and code.count(".backward(") == len(symbols.calls(every[0], "backward"))
+
+
+_TRAINING = ("backward", "step_optimizer")
+
+
+def _bases(node: cst.ClassDef) -> Iterator[str]:
+    """The names of the classes that one derives from, but for Determined's."""
+    names = (syntax.code(each.value).rpartition(".")[2] for each in node.bases)
+    return (name for name in names if name != "object" and not name.startswith("__det_"))
+
+
+def _trains_beside(name: str, own: Collection[str], texts: Mapping[str, str]) -> bool:
+    """Whether a base trains in methods that are not those of its heir, or is not known."""
+    body = cst.parse_module(textwrap.dedent(texts.get(name, ""))).body
+    node = body[0] if len(body) == 1 else None
+    if not isinstance(node, cst.ClassDef):
+        return True
+    methods = syntax.methods(node)
+    codes = [syntax.code(method) for called, method in methods.items() if called not in own]
+    if any(f".{each}(" in code for code in codes for each in _TRAINING):
+        return True
+    return any(_trains_beside(each, {*own, *methods}, texts) for each in _bases(node))
 
 
 def _named(code: str, texts: Mapping[str, str]) -> Iterator[str]:
