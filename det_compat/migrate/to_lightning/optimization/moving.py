@@ -71,16 +71,16 @@ def _moved(
         for line in body
         if line in moved or has_default(line, targets) or _makes_one(line, given)
     ]
-    moved, kept = _Slice(init, symbols).whole(moved)
+    moved, kept = Slice(init, symbols).whole(moved)
     rest = [*early, *(line for line in body if line not in moved)]
     made = {target(line) for line in moved if "." in target(line)}
     local = syntax.local_names(init) - {me}
     needed = {name for line in moved for name in syntax.names_in(line)} & local - kept.keys()
     unset = needed - {name for line in moved for name in _bound(line)}
     shared = needed & {name for line in rest[len(early) :] for name in syntax.names_in(line)}
-    if unset or shared or any(_asks_for(node, name) for name in made for node in rest):
+    if unset or shared or any(asks_for(node, name) for name in made for node in rest):
         return [], {}
-    if _is_changed_later(body, moved, early, kept, symbols):
+    if is_changed_later(body, moved, early, kept, symbols):
         return [], {}
     attributes = (found for node in rest for found in syntax.find(node, cst.Attribute))
     members = {pair[1] for found in attributes if (pair := symbols.member(found)) is not None}
@@ -115,7 +115,7 @@ def _makes_one(line: cst.BaseStatement, targets: Collection[str]) -> bool:
     return syntax.call_of(line) is not None and syntax.target_of(line) in targets
 
 
-class _Slice:
+class Slice:
     """What moves along with statements of ``__init__``.
 
     Variables move that nothing else needs, with all that sets them, and what is done with
@@ -184,7 +184,10 @@ class _Slice:
             function = small.value.func
             return isinstance(function, cst.Attribute) and _is_in(function, changing)
         if isinstance(small, cst.AugAssign):
-            return _is_in(small.target, changing)
+            # A list would be another one for others, too.
+            is_number = isinstance(small.value, (cst.Integer, cst.Float))
+            is_own = is_number and isinstance(small.target, cst.Name)
+            return is_own or _is_in(small.target, changing)
         parts = [*_targets(line)] if isinstance(small, (cst.Assign, cst.AnnAssign)) else []
         are_own = all(isinstance(each, cst.Name) or _is_in(each, changing) for each in parts)
         return bool(parts) and are_own
@@ -194,7 +197,7 @@ class _Slice:
         wraps = (self._symbols.method(call) for call in syntax.find(line, cst.Call))
         is_wrap = any("wrap_" in name and name not in MOVED for name in wraps)
         is_odd = has(line, cst.NamedExpr, cst.Await, cst.Yield, cst.With, cst.Try)
-        return not (is_wrap or is_odd or _DRAWS.search(syntax.code(line)))
+        return not (is_wrap or is_odd or DRAWS.search(syntax.code(line)))
 
     def _kept(self, names: Collection[str], moved: Sequence[cst.BaseStatement]) -> dict[str, str]:
         """What says the same as variables do, which others need, too."""
@@ -248,7 +251,7 @@ _ANSWERS = words("get_hparam get_hparams get_global_batch_size")
 #: What is a scheduler, as its name says.
 _SCHEDULER = re.compile(r"(?i)sched|lr$|warmup")
 #: What may draw random numbers.
-_DRAWS = re.compile(r"(?i)rand|seed|normal|shuffle|permut|sample|dropout")
+DRAWS = re.compile(r"(?i)rand|seed|normal|shuffle|permut|sample|dropout")
 
 
 def _is_new(value: cst.BaseExpression) -> bool:
@@ -288,7 +291,7 @@ def _bound(line: cst.BaseStatement) -> set[str]:
     return {each.value for each in _targets(line) if isinstance(each, cst.Name)}
 
 
-def _asks_for(node: cst.CSTNode, made: str) -> bool:
+def asks_for(node: cst.CSTNode, made: str) -> bool:
     """Whether code needs what is made, or a dict that it is in, but for making that empty."""
     owner = made.partition("[")[0]
     value = getattr(syntax.simple(node), "value", None)
@@ -313,7 +316,7 @@ def _hands_on(node: cst.CSTNode, me: str) -> bool:
     return any(_hands_on(child, me) for child in children(node))
 
 
-def _is_changed_later(
+def is_changed_later(
     body: Sequence[cst.BaseStatement],
     moved: Sequence[cst.BaseStatement],
     early: Sequence[cst.FunctionDef],
