@@ -68,50 +68,56 @@ _QUIET = words(
     DataLoader TensorDataset Subset ConcatDataset DistributedSampler SequentialSampler BatchSampler
     RandomSampler WeightedRandomSampler int float bool str len min max abs round sum range list
     tuple dict set sorted partial ceil floor log sqrt prod join format tensor arange zeros ones
-    from_numpy
+    from_numpy reshape view long float unsqueeze get Path
     """
 )
+_LIBRARIES = ("torchvision.", "datasets.", "transforms.", "os.path.")
 
 
 def _is_quiet(line: cst.BaseStatement, symbols: Symbols, texts: Mapping[str, str]) -> bool:
-    """Whether all that a statement calls draws no random number, and makes no module."""
+    """Whether all that a statement calls draws no random number, and it keeps no module."""
     for call in syntax.find(line, cst.Call):
-        name = syntax.code(call.func).rpartition(".")[2]
+        path = syntax.code(call.func)
+        name = path.rpartition(".")[2]
         is_asked = symbols.called(call) is not None or symbols.path(call.func) is not None
-        if is_asked or name in _QUIET:
+        if is_asked or (name not in texts and (name in _QUIET or path.startswith(_LIBRARIES))):
             continue
         if syntax.lone_call(line) is call:
             # A method of what is made here.
-            found = [own for text in texts.values() if name in (own := _methods(text))]
+            found = [made for text in texts.values() if (made := _run(text, name))]
         else:
-            found = [own] if (own := _methods(texts.get(name, ""))) else []
-            name = "__init__"
-        if len(found) != 1 or _may_draw(found[0], name, texts):
+            found = [_run(texts.get(name, ""), "__init__")]
+            is_kept = syntax.call_of(line) is call and "." in (syntax.target_of(line) or "")
+            if not is_kept and texts.get(name, "").startswith("def "):
+                found = [[texts[name]]]
+        if len(found) != 1 or not found[0] or _may_draw(found[0], texts):
             return False
     return True
 
 
-def _methods(text: str) -> dict[str, cst.FunctionDef]:
-    """The methods of a class that is no module."""
+def _run(text: str, name: str) -> list[str]:
+    """A method of a class that is no module, and what this calls of it."""
     node = syntax.statement(text) if text.startswith(("class ", "@")) else None
     if not isinstance(node, cst.ClassDef):
-        return {}
+        return []
     bases = {syntax.code(base.value).rpartition(".")[2] for base in node.bases}
-    return syntax.methods(node) if bases <= _PLAIN else {}
+    own = syntax.methods(node) if bases <= _PLAIN else {}
+    return [syntax.code(own[each]) for each in reachable(own, name)]
 
 
 _PLAIN = words("object Dataset IterableDataset LightningDataModule")
 
 
-def _may_draw(own: Mapping[str, cst.FunctionDef], name: str, texts: Mapping[str, str]) -> bool:
-    """Whether a method, or what it calls in the project, may draw random numbers."""
-    found = [syntax.code(own[each]) for each in reachable(own, name)]
+def _may_draw(found: list[str], texts: Mapping[str, str]) -> bool:
+    """Whether some code, or what it calls in the project, may draw random numbers."""
     known = set[str]()
     for text in found:
         calls = {match.group() for match in _CALLED.finditer(text)} & texts.keys() - known
         known |= calls
         found += [texts[each] for each in calls]
-    return any(map(DRAWS.search, found))
+    return any(DRAWS.search(text) or _SPLITS.search(text) for text in found)
 
 
+#: What splits data by chance, or makes weights.
+_SPLITS = re.compile(r"(?i)choice|test_split|kfold|\bnn\.|xavier|kaiming")
 _CALLED = re.compile(r"\w+(?=\()")

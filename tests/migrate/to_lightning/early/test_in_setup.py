@@ -7,6 +7,9 @@ from tests.migrate.rewriting import method, rewritten, trial
 LOADER = "self.loader = torch.utils.data.DataLoader({0}, batch_size={1})"
 SIZE = "context.get_per_slot_batch_size()"
 DATA = """\
+def quiet(*given):
+    return [1]
+
 class Data:
     def __init__(self, size):
         self.size = {0}
@@ -41,6 +44,8 @@ HELD = f"self.data = Data({SIZE})\nself.data.fetch()"
             f"{LOADER.format('[1]', SIZE)}\nself.n = len(self.loader)", "len(", id="length"
         ),
         pytest.param(HELD, "self.data.fetch()", id="an object"),
+        pytest.param(f"data = quiet()\n{LOADER.format('data', SIZE)}", "= quiet()", id="function"),
+        pytest.param(f"self.quiet = quiet({SIZE})", "", id="what may be a module"),
         pytest.param(f"{LOADER.format('[1]', SIZE)}\nself.net = net(self.loader)", "", id="asked"),
         pytest.param(f"{LOADER.format('[1]', SIZE)}\nprint(len(self.loader))", "", id="printed"),
         pytest.param(f"self.net = torch.nn.Linear(2, {SIZE})", "", id="a module"),
@@ -64,7 +69,13 @@ def test_what_asks_how_many_processes_there_are_is_made_in_setup(lines, after, t
 
 
 @pytest.mark.parametrize(
-    "drawn", [("torch.rand(size)", "1"), ("size", "shuffled(1)"), ("drawn()", "1")]
+    "drawn",
+    [
+        ("torch.rand(size)", "1"),
+        ("size", "shuffled(1)"),
+        ("drawn()", "1"),
+        ("nn.Linear(1, 1)", "1"),
+    ],
 )
 def test_an_object_that_may_draw_is_made_where_it_was(drawn, tmp_path):
     data = DATA.format(*drawn) + "\ndef drawn():\n    return torch.randn(1)\n\n"
