@@ -92,15 +92,17 @@ def _moved(
 
 
 def maker(line: cst.BaseStatement) -> cst.BaseStatement:
-    """A statement, or the only one below a plain ``if``."""
-    if isinstance(line, cst.If) and line.orelse is None and len(line.body.body) == 1:
-        only = line.body.body[0]
-        return only if isinstance(only, cst.SimpleStatementLine) else line
-    return line
+    """A statement, or the last one below a plain ``if``, where those above it set variables."""
+    if not isinstance(line, cst.If) or line.orelse is not None:
+        return line
+    *above, last = syntax.body_of(line)
+    names = [syntax.target_of(each) or "" for each in above]
+    is_plain = isinstance(last, cst.SimpleStatementLine) and all(map(str.isidentifier, names))
+    return last if is_plain else line
 
 
 def target(line: cst.BaseStatement) -> str:
-    """What a statement sets, or the only one below a plain ``if``."""
+    """What a statement sets, or the last one below a plain ``if``."""
     return syntax.target_of(maker(line)) or ""
 
 
@@ -374,7 +376,7 @@ def _is_same_model(line: cst.BaseStatement, symbols: Symbols) -> bool:
 def wraps_itself(line: cst.BaseStatement) -> bool:
     """Whether a statement wraps what its own target is by then."""
     call = syntax.call_of(line)
-    if call is None or not call.args:
+    if call is None or not call.args or "wrap_" not in syntax.code(call.func):
         return False
     return syntax.target_of(line) == syntax.code(_in_place(call.args[0].value))
 
