@@ -134,7 +134,7 @@ class Slice:
             for name, value in syntax.pairs(line):
                 values.setdefault(syntax.code(name), []).append(value)
         #: what is a list or dict, which was made for this alone
-        self._fresh = {n for n, all_of in values.items() if all(map(_is_new, all_of))}
+        self._fresh = {n for n, v in values.items() if n.isidentifier() and all(map(_is_new, v))}
         self._set = values
 
     def whole(

@@ -64,6 +64,11 @@ opt = torch.optim.SGD(made, lr=0.1)
         pytest.param(
             f"{LISTED.replace('[{', 'self.groups([{').replace('}]', '}])')}{WRAP}", "", id="not new"
         ),
+        pytest.param(
+            f"given = self.all()\ngiven['lr'] = 1\nopt = torch.optim.SGD(**given)\n{WRAP}",
+            "",
+            id="set",
+        ),
         pytest.param(f"{LISTED}{WRAP}\nself.made = made", "SGD(self.made", id="kept"),
         pytest.param(
             f"opt = torch.optim.SGD(self.model.parameters(), lr=torch.rand(1))\n{WRAP}",
