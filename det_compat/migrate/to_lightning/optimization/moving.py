@@ -253,7 +253,7 @@ _ANSWERS = words("get_hparam get_hparams get_global_batch_size")
 #: What is a scheduler, as its name says.
 _SCHEDULER = re.compile(r"(?i)sched|lr$|warmup")
 #: What may draw random numbers.
-DRAWS = re.compile(r"(?i)rand|seed|normal|shuffle|permut|sample|dropout")
+DRAWS = re.compile(r"(?i)\brandom\.|(rand|seed|normal|shuffle|permut|sample|dropout)\w*\(")
 
 
 def _is_new(value: cst.BaseExpression) -> bool:

@@ -76,6 +76,11 @@ opt = torch.optim.SGD(made, lr=0.1)
             id="random",
         ),
         pytest.param(
+            f"rate = 1 / context.get_hparam('samples')\n{OPT.replace('0.1', 'rate')}",
+            "rate",
+            id="name",
+        ),
+        pytest.param(
             f"cfg = make()\nself.cfg = cfg\n{OPT.replace('0.1', 'cfg.lr')}",
             "=self.cfg.lr",
             id="cfg",
