@@ -12,7 +12,9 @@ from det_compat.migrate.to_lightning.optimization.moving import (
     DRAWS,
     Slice,
     asks_for,
+    hands_on,
     is_changed_later,
+    targets,
 )
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
@@ -25,15 +27,15 @@ def made_in_setup(
 ) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement]]:
     """The statements of ``__init__`` that need to know it, and what they are in ``setup``.
 
-    None, unless all can run there: nothing of ``early`` asks for what they keep, which is no
-    module, whose weights a checkpoint has, and they draw no random numbers.
+    None, unless all can run there: nothing of ``early``, or what that hands the trial to, may ask
+    for what they keep, which is no module, whose weights a checkpoint has, and nothing is drawn.
     """
     body, me = syntax.body_of(init), syntax.self_name(init)
     late, lines = set[str](), list[cst.BaseStatement]()
     for line in body:
         if asks_sizes(line, symbols) or any(syntax.mentions(line, name) for name in late):
             lines.append(line)
-            late |= {syntax.target_of(line) or me}
+            late |= {syntax.code(each) for each in targets(line)}
     seeds = [line for line in lines if _keeps(line, me)]
     if not seeds:
         return [], []
@@ -48,7 +50,7 @@ def made_in_setup(
         or not all(line in moved for line in lines)
         or any(syntax.names_in(line) & local & late for line in rest[len(early) :])
         or any(asks_for(node, name) for node in rest for name in made)
-        or any(name.rpartition(".")[2] in around.asked for name in made)
+        or any(hands_on(node, me) for node in rest)
         or not all(_is_quiet(line, symbols, around.texts) for line in moved)
         or is_changed_later(body, moved, early, kept, symbols)
     ):

@@ -64,12 +64,12 @@ def _moved(
     moved = [line for line in wraps if "." in target(line)]
     if not moved or len(moved) != sum(len(symbols.calls(line, *kinds)) for line in body):
         return [], {}
-    targets = {target(line) for line in moved}
+    known = {target(line) for line in moved}
     given = {target(line) for line in moved if wraps_itself(line)}
     moved = [
         line
         for line in body
-        if line in moved or has_default(line, targets) or _makes_one(line, given)
+        if line in moved or has_default(line, known) or _makes_one(line, given)
     ]
     moved, kept = Slice(init, symbols).whole(moved)
     rest = [*early, *(line for line in body if line not in moved)]
@@ -88,7 +88,7 @@ def _moved(
         # A context listed what it had wrapped by then.
         return [], {}
     is_asked = any(name.rpartition(".")[2] in asked for name in made)
-    return ([], {}) if is_asked and any(_hands_on(n, me) for n in rest) else (moved, kept)
+    return ([], {}) if is_asked and any(hands_on(n, me) for n in rest) else (moved, kept)
 
 
 def maker(line: cst.BaseStatement) -> cst.BaseStatement:
@@ -190,7 +190,7 @@ class Slice:
             is_number = isinstance(small.value, (cst.Integer, cst.Float))
             is_own = is_number and isinstance(small.target, cst.Name)
             return is_own or _is_in(small.target, changing)
-        parts = [*_targets(line)] if isinstance(small, (cst.Assign, cst.AnnAssign)) else []
+        parts = [*targets(line)] if isinstance(small, (cst.Assign, cst.AnnAssign)) else []
         are_own = all(isinstance(each, cst.Name) or _is_in(each, changing) for each in parts)
         return bool(parts) and are_own
 
@@ -276,7 +276,7 @@ def _otherwise(line: cst.If) -> list[cst.BaseStatement]:
     return [orelse] if isinstance(orelse, cst.If) else [*syntax.body_of(orelse)] if orelse else []
 
 
-def _targets(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+def targets(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     """What some code sets, part by part."""
     found: list[cst.BaseExpression] = [n.target for n in syntax.find(node, cst.AssignTarget)]
     found += [each.target for each in syntax.find(node, cst.AugAssign)]
@@ -290,7 +290,7 @@ def _bound(line: cst.BaseStatement) -> set[str]:
     """The variables that a statement sets."""
     if isinstance(line, (cst.FunctionDef, cst.ClassDef)):
         return {line.name.value}
-    return {each.value for each in _targets(line) if isinstance(each, cst.Name)}
+    return {each.value for each in targets(line) if isinstance(each, cst.Name)}
 
 
 def asks_for(node: cst.CSTNode, made: str) -> bool:
@@ -303,19 +303,19 @@ def asks_for(node: cst.CSTNode, made: str) -> bool:
     return syntax.mentions(node, owner)
 
 
-def _hands_on(node: cst.CSTNode, me: str) -> bool:
+def hands_on(node: cst.CSTNode, me: str) -> bool:
     """Whether code does more with an object than to read, set and call what it has."""
     if isinstance(node, cst.Name):
         return node.value == me
     if isinstance(node, cst.Attribute):
-        return not isinstance(node.value, cst.Name) and _hands_on(node.value, me)
+        return not isinstance(node.value, cst.Name) and hands_on(node.value, me)
     if isinstance(node, cst.FunctionDef):
         node = node.body
     elif isinstance(node, cst.Call):
         name = syntax.code(node.func)
         if name == "super" or name.endswith(".__init__"):
             return False
-    return any(_hands_on(child, me) for child in children(node))
+    return any(hands_on(child, me) for child in children(node))
 
 
 def is_changed_later(
@@ -338,7 +338,7 @@ def is_changed_later(
         changing: list[cst.CSTNode] = [*after, *called]
         if _FREEZES in syntax.code(line) and any(_FREEZES in syntax.code(n) for n in changing):
             return True
-        changed = {syntax.code(part) for n in changing for part in _targets(n)}
+        changed = {syntax.code(part) for n in changing for part in targets(n)}
         # What keeps a variable gives it no other value.
         changed -= {kept.get(name, "") for name in syntax.names_in(line)}
         changed |= {owner for n in changing for owner in _changed_by_calls(n)}

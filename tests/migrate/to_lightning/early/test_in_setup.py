@@ -7,6 +7,13 @@ from tests.migrate.rewriting import method, rewritten, trial
 LOADER = "self.loader = torch.utils.data.DataLoader({0}, batch_size={1})"
 SIZE = "context.get_per_slot_batch_size()"
 DATA = """\
+class By:
+    def __init__(self, trial):
+        self.trial = trial
+
+    def ask(self):
+        return self.trial.data
+
 def quiet(*given):
     return [1]
 
@@ -44,6 +51,8 @@ HELD = f"self.data = Data({SIZE})\nself.data.fetch()"
             f"{LOADER.format('[1]', SIZE)}\nself.n = len(self.loader)", "len(", id="length"
         ),
         pytest.param(HELD, "self.data.fetch()", id="an object"),
+        pytest.param(f"{HELD}\nself.by = By(self)", "", id="the trial is handed on"),
+        pytest.param(f"{HELD}\nself.by = By(self.model)", "fetch()", id="another is handed on"),
         pytest.param(f"data = quiet()\n{LOADER.format('data', SIZE)}", "= quiet()", id="function"),
         pytest.param(f"self.quiet = quiet({SIZE})", "", id="what may be a module"),
         pytest.param(f"{LOADER.format('[1]', SIZE)}\nself.net = net(self.loader)", "", id="asked"),
