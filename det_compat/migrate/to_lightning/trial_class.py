@@ -13,6 +13,7 @@ from det_compat.migrate.to_lightning.class_facts import BATCH_METHODS, EVALUATIO
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.seeds import with_word_of_seeds
 from det_compat.migrate.to_lightning.early.computing import moved_early
+from det_compat.migrate.to_lightning.early.in_setup import made_in_setup
 from det_compat.migrate.to_lightning.early.init_method import needs_init, with_arguments
 from det_compat.migrate.to_lightning.early.late import (
     late_values,
@@ -129,6 +130,12 @@ class _Rewriting:
             # What only the moved statements call is not called before there is a Trainer any more.
             called = {*reachable({**self.own, "__init__": init}, "__init__")}
             early = [method for method in early if method.name.value in called]
+            if "setup" not in self.own:
+                first = [self.own[n] for n in reachable(self.own, "build_callbacks")]
+                gone, later = made_in_setup(
+                    init, [*early, *first], self.file.symbols, self.file.elsewhere
+                )
+                init, told = _without(init, gone), [*told, *later]
         asking = [*early, *([init] if init is not None else [])]
         asks_size = not plan.is_mixin and (
             any(asks_sizes(each, self.file.symbols) for each in asking)

@@ -6,7 +6,7 @@ import libcst as cst
 
 from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.class_facts import SIZES
-from det_compat.migrate.to_lightning.early.telling import RANKS, told_later
+from det_compat.migrate.to_lightning.early.telling import RANKS, apart, told_later
 from det_compat.migrate.to_lightning.plan import TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
@@ -187,7 +187,7 @@ def without_devices(init: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:
 
     Models are moved since they are attributes, and tensors if they are buffers.
     """
-    init = _asking_in_place(init, symbols)
+    init = _asking_in_place(apart(init, symbols), symbols)
     me = syntax.self_name(init)
     wraps = symbols.calls(init, "wrap_model")
     models = [model for call in wraps if (model := syntax.argument(call, 0, "model"))]

@@ -46,6 +46,21 @@ def told_later(
     return [*gone, *idle], told
 
 
+def apart(init: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:
+    """An ``__init__`` that asks for one thing a statement, each of which may be told later."""
+
+    lines: list[cst.BaseStatement] = []
+    for line in syntax.body_of(init):
+        small = syntax.simple(line)
+        is_several = isinstance(small, cst.Assign) and isinstance(small.value, cst.Tuple)
+        pairs = [*syntax.pairs(small)] if isinstance(small, cst.Assign) and is_several else []
+        found = [symbols.called(value) or symbols.member(value) for _, value in pairs]
+        is_asked = bool(pairs) and all(each and each[1] in _LATE | RANKS for each in found)
+        made = [cst.SimpleStatementLine([syntax.assignment(*pair)]) for pair in pairs]
+        lines += [line.with_changes(body=made[0].body), *made[1:]] if is_asked else [line]
+    return syntax.with_body(init, lines)
+
+
 def _uses(name: str, lines: list[cst.BaseStatement]) -> int:
     return sum(each.value == name for line in lines for each in syntax.find(line, cst.Name))
 

@@ -64,23 +64,23 @@ def _moved(
     moved = [line for line in wraps if "." in target(line)]
     if not moved or len(moved) != sum(len(symbols.calls(line, *kinds)) for line in body):
         return [], {}
-    targets = {target(line) for line in moved}
+    known = {target(line) for line in moved}
     given = {target(line) for line in moved if wraps_itself(line)}
     moved = [
         line
         for line in body
-        if line in moved or has_default(line, targets) or _makes_one(line, given)
+        if line in moved or has_default(line, known) or _makes_one(line, given)
     ]
-    moved, kept = _Slice(init, symbols).whole(moved)
+    moved, kept = Slice(init, symbols).whole(moved)
     rest = [*early, *(line for line in body if line not in moved)]
     made = {target(line) for line in moved if "." in target(line)}
     local = syntax.local_names(init) - {me}
     needed = {name for line in moved for name in syntax.names_in(line)} & local - kept.keys()
     unset = needed - {name for line in moved for name in _bound(line)}
     shared = needed & {name for line in rest[len(early) :] for name in syntax.names_in(line)}
-    if unset or shared or any(_asks_for(node, name) for name in made for node in rest):
+    if unset or shared or any(asks_for(node, name) for name in made for node in rest):
         return [], {}
-    if _is_changed_later(body, moved, early, kept, symbols):
+    if is_changed_later(body, moved, early, kept, symbols):
         return [], {}
     attributes = (found for node in rest for found in syntax.find(node, cst.Attribute))
     members = {pair[1] for found in attributes if (pair := symbols.member(found)) is not None}
@@ -88,19 +88,21 @@ def _moved(
         # A context listed what it had wrapped by then.
         return [], {}
     is_asked = any(name.rpartition(".")[2] in asked for name in made)
-    return ([], {}) if is_asked and any(_hands_on(n, me) for n in rest) else (moved, kept)
+    return ([], {}) if is_asked and any(hands_on(n, me) for n in rest) else (moved, kept)
 
 
 def maker(line: cst.BaseStatement) -> cst.BaseStatement:
-    """A statement, or the only one below a plain ``if``."""
-    if isinstance(line, cst.If) and line.orelse is None and len(line.body.body) == 1:
-        only = line.body.body[0]
-        return only if isinstance(only, cst.SimpleStatementLine) else line
-    return line
+    """A statement, or the last one below a plain ``if``, where those above it set variables."""
+    if not isinstance(line, cst.If) or line.orelse is not None:
+        return line
+    *above, last = syntax.body_of(line)
+    names = [syntax.target_of(each) or "" for each in above]
+    is_plain = isinstance(last, cst.SimpleStatementLine) and all(map(str.isidentifier, names))
+    return last if is_plain else line
 
 
 def target(line: cst.BaseStatement) -> str:
-    """What a statement sets, or the only one below a plain ``if``."""
+    """What a statement sets, or the last one below a plain ``if``."""
     return syntax.target_of(maker(line)) or ""
 
 
@@ -115,7 +117,7 @@ def _makes_one(line: cst.BaseStatement, targets: Collection[str]) -> bool:
     return syntax.call_of(line) is not None and syntax.target_of(line) in targets
 
 
-class _Slice:
+class Slice:
     """What moves along with statements of ``__init__``.
 
     Variables move that nothing else needs, with all that sets them, and what is done with
@@ -132,7 +134,7 @@ class _Slice:
             for name, value in syntax.pairs(line):
                 values.setdefault(syntax.code(name), []).append(value)
         #: what is a list or dict, which was made for this alone
-        self._fresh = {n for n, all_of in values.items() if all(map(_is_new, all_of))}
+        self._fresh = {n for n, v in values.items() if n.isidentifier() and all(map(_is_new, v))}
         self._set = values
 
     def whole(
@@ -184,8 +186,11 @@ class _Slice:
             function = small.value.func
             return isinstance(function, cst.Attribute) and _is_in(function, changing)
         if isinstance(small, cst.AugAssign):
-            return _is_in(small.target, changing)
-        parts = [*_targets(line)] if isinstance(small, (cst.Assign, cst.AnnAssign)) else []
+            # A list would be another one for others, too.
+            is_number = isinstance(small.value, (cst.Integer, cst.Float))
+            is_own = is_number and isinstance(small.target, cst.Name)
+            return is_own or _is_in(small.target, changing)
+        parts = [*targets(line)] if isinstance(small, (cst.Assign, cst.AnnAssign)) else []
         are_own = all(isinstance(each, cst.Name) or _is_in(each, changing) for each in parts)
         return bool(parts) and are_own
 
@@ -194,7 +199,7 @@ class _Slice:
         wraps = (self._symbols.method(call) for call in syntax.find(line, cst.Call))
         is_wrap = any("wrap_" in name and name not in MOVED for name in wraps)
         is_odd = has(line, cst.NamedExpr, cst.Await, cst.Yield, cst.With, cst.Try)
-        return not (is_wrap or is_odd or _DRAWS.search(syntax.code(line)))
+        return not (is_wrap or is_odd or DRAWS.search(syntax.code(line)))
 
     def _kept(self, names: Collection[str], moved: Sequence[cst.BaseStatement]) -> dict[str, str]:
         """What says the same as variables do, which others need, too."""
@@ -248,7 +253,7 @@ _ANSWERS = words("get_hparam get_hparams get_global_batch_size")
 #: What is a scheduler, as its name says.
 _SCHEDULER = re.compile(r"(?i)sched|lr$|warmup")
 #: What may draw random numbers.
-_DRAWS = re.compile(r"(?i)rand|seed|normal|shuffle|permut|sample|dropout")
+DRAWS = re.compile(r"(?i)\brandom\.|(rand|seed|normal|shuffle|permut|sample|dropout)\w*\(")
 
 
 def _is_new(value: cst.BaseExpression) -> bool:
@@ -271,7 +276,7 @@ def _otherwise(line: cst.If) -> list[cst.BaseStatement]:
     return [orelse] if isinstance(orelse, cst.If) else [*syntax.body_of(orelse)] if orelse else []
 
 
-def _targets(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+def targets(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     """What some code sets, part by part."""
     found: list[cst.BaseExpression] = [n.target for n in syntax.find(node, cst.AssignTarget)]
     found += [each.target for each in syntax.find(node, cst.AugAssign)]
@@ -285,10 +290,10 @@ def _bound(line: cst.BaseStatement) -> set[str]:
     """The variables that a statement sets."""
     if isinstance(line, (cst.FunctionDef, cst.ClassDef)):
         return {line.name.value}
-    return {each.value for each in _targets(line) if isinstance(each, cst.Name)}
+    return {each.value for each in targets(line) if isinstance(each, cst.Name)}
 
 
-def _asks_for(node: cst.CSTNode, made: str) -> bool:
+def asks_for(node: cst.CSTNode, made: str) -> bool:
     """Whether code needs what is made, or a dict that it is in, but for making that empty."""
     owner = made.partition("[")[0]
     value = getattr(syntax.simple(node), "value", None)
@@ -298,22 +303,22 @@ def _asks_for(node: cst.CSTNode, made: str) -> bool:
     return syntax.mentions(node, owner)
 
 
-def _hands_on(node: cst.CSTNode, me: str) -> bool:
+def hands_on(node: cst.CSTNode, me: str) -> bool:
     """Whether code does more with an object than to read, set and call what it has."""
     if isinstance(node, cst.Name):
         return node.value == me
     if isinstance(node, cst.Attribute):
-        return not isinstance(node.value, cst.Name) and _hands_on(node.value, me)
+        return not isinstance(node.value, cst.Name) and hands_on(node.value, me)
     if isinstance(node, cst.FunctionDef):
         node = node.body
     elif isinstance(node, cst.Call):
         name = syntax.code(node.func)
         if name == "super" or name.endswith(".__init__"):
             return False
-    return any(_hands_on(child, me) for child in children(node))
+    return any(hands_on(child, me) for child in children(node))
 
 
-def _is_changed_later(
+def is_changed_later(
     body: Sequence[cst.BaseStatement],
     moved: Sequence[cst.BaseStatement],
     early: Sequence[cst.FunctionDef],
@@ -333,7 +338,7 @@ def _is_changed_later(
         changing: list[cst.CSTNode] = [*after, *called]
         if _FREEZES in syntax.code(line) and any(_FREEZES in syntax.code(n) for n in changing):
             return True
-        changed = {syntax.code(part) for n in changing for part in _targets(n)}
+        changed = {syntax.code(part) for n in changing for part in targets(n)}
         # What keeps a variable gives it no other value.
         changed -= {kept.get(name, "") for name in syntax.names_in(line)}
         changed |= {owner for n in changing for owner in _changed_by_calls(n)}
@@ -371,7 +376,7 @@ def _is_same_model(line: cst.BaseStatement, symbols: Symbols) -> bool:
 def wraps_itself(line: cst.BaseStatement) -> bool:
     """Whether a statement wraps what its own target is by then."""
     call = syntax.call_of(line)
-    if call is None or not call.args:
+    if call is None or not call.args or "wrap_" not in syntax.code(call.func):
         return False
     return syntax.target_of(line) == syntax.code(_in_place(call.args[0].value))
 

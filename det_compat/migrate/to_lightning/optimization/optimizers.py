@@ -186,7 +186,8 @@ def _only_made(moved: list[cst.BaseStatement], idle: set[str]) -> list[cst.BaseS
             made = ensure_type(maker(line), cst.SimpleStatementLine)
             above_it = [*made.leading_lines, _IDLE]
             made = made.with_changes(leading_lines=above_it, body=[cst.Expr(value)])
-            lines.append(syntax.with_body(line, [made]) if isinstance(line, cst.If) else made)
+            last = maker(line)
+            lines.append(made if last is line else syntax.with_node(line, last, made))
     return lines[::-1]
 
 

@@ -21,6 +21,11 @@ from tests.migrate.rewriting import method, rewritten, trial
             "print('processes', self.trainer.world_size)",
         ),
         (
+            "rank, size = context.distributed.get_rank(), context.distributed.get_size()\n"
+            "        print(rank, size)",
+            "print(self.global_rank, self.trainer.world_size)",
+        ),
+        (
             "if context.distributed.rank == 0:\n            print(context.distributed.size)",
             "if self.global_rank == 0:\n            print(self.trainer.world_size)",
         ),

@@ -55,15 +55,30 @@ opt = torch.optim.SGD(made, lr=0.1)
         pytest.param(f"{CHOICE}{WRAP}\nself.name = name", "self.name == ", id="if, kept"),
         pytest.param(f"{CHOICE}{WRAP}\nprint(name)", "self.hparams.kind == ", id="if, asked"),
         pytest.param(f"{CHOICE}print(opt)\n{WRAP}", "", id="needed"),
+        pytest.param(
+            f"{CHOICE}if context.get_hparam('lars'):\n    opt = Lars(opt)\n{WRAP}",
+            "        opt = Lars(opt)\n",
+            id="what is around it",
+        ),
         pytest.param(f"{LISTED}{WRAP}", "    made.append(", id="list"),
         pytest.param(
             f"{LISTED.replace('[{', 'self.groups([{').replace('}]', '}])')}{WRAP}", "", id="not new"
+        ),
+        pytest.param(
+            f"given = self.all()\ngiven['lr'] = 1\nopt = torch.optim.SGD(**given)\n{WRAP}",
+            "",
+            id="set",
         ),
         pytest.param(f"{LISTED}{WRAP}\nself.made = made", "SGD(self.made", id="kept"),
         pytest.param(
             f"opt = torch.optim.SGD(self.model.parameters(), lr=torch.rand(1))\n{WRAP}",
             "",
             id="random",
+        ),
+        pytest.param(
+            f"rate = 1 / context.get_hparam('samples')\n{OPT.replace('0.1', 'rate')}",
+            "rate",
+            id="name",
         ),
         pytest.param(
             f"cfg = make()\nself.cfg = cfg\n{OPT.replace('0.1', 'cfg.lr')}",
@@ -98,7 +113,26 @@ def test_what_moves_with_an_optimizer(lines, moves, tmp_path):
     made = rewritten(tmp_path, trial((OPT, lines.replace("\n", f"\n{' ' * 8}"))))
     assert ("opt" not in method(made, "__init__")) is bool(moves)
     assert moves in method(made, "configure_optimizers")
-    assert "MIGRATE" not in made
+    assert "MIGRATE: " not in made.replace("MIGRATE: Lightning calls step(closure", "")
+
+
+LIMITED = f"""{OPT}
+        if context.get_hparam("decays"):
+            size = 2
+            decay = torch.optim.lr_scheduler.StepLR(self.opt, size)
+            self.decay = context.wrap_lr_scheduler(decay, {BY})"""
+
+
+def test_a_scheduler_moves_with_what_is_above_it_below_a_condition(tmp_path):
+    made = method(rewritten(tmp_path, trial((OPT, LIMITED))), "configure_optimizers")
+    assert made.startswith(
+        "def configure_optimizers(self):\n"
+        "    opt = torch.optim.SGD(self.model.parameters(), lr=0.1)\n"
+        "    if self.hparams.decays:\n"
+        "        size = 2\n"
+        "        decay = torch.optim.lr_scheduler.StepLR(opt, size)\n"
+    )
+    assert made.endswith("        }\n    return opt")
 
 
 def test_a_scheduler_moves_that_asks_for_sizes_where_its_optimizer_stays(tmp_path):

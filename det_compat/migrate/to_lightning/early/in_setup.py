@@ -1,0 +1,125 @@
+"""What ``__init__`` makes by how many processes there are, made where a Trainer tells that."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import libcst as cst
+
+from det_compat.analysis.expressions import words
+from det_compat.migrate.to_lightning.class_facts import asks_sizes
+from det_compat.migrate.to_lightning.optimization.kept import by_attributes
+from det_compat.migrate.to_lightning.optimization.moving import (
+    DRAWS,
+    Slice,
+    asks_for,
+    hands_on,
+    is_changed_later,
+    targets,
+)
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.elsewhere import Elsewhere
+from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.trial_attributes import reachable
+
+
+def made_in_setup(
+    init: cst.FunctionDef, early: Sequence[cst.FunctionDef], symbols: Symbols, around: Elsewhere
+) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement]]:
+    """The statements of ``__init__`` that need to know it, and what they are in ``setup``.
+
+    None, unless all can run there: nothing of ``early``, or what that hands the trial to, may ask
+    for what they keep, which is no module, whose weights a checkpoint has, and nothing is drawn.
+    """
+    body, me = syntax.body_of(init), syntax.self_name(init)
+    late, lines = set[str](), list[cst.BaseStatement]()
+    for line in body:
+        if asks_sizes(line, symbols) or any(syntax.mentions(line, name) for name in late):
+            lines.append(line)
+            late |= {syntax.code(each) for each in targets(line)}
+    seeds = [line for line in lines if _keeps(line, me)]
+    if not seeds:
+        return [], []
+    moved, kept = Slice(init, symbols).whole(seeds)
+    made = {name for line in moved if "." in (name := syntax.target_of(line) or "")}
+    rest = [*early, *(line for line in body if line not in moved)]
+    local = syntax.local_names(init) - {me} - kept.keys()
+    needed = {name for line in moved for name in syntax.names_in(line)} & local
+    needed -= {syntax.target_of(line) for line in moved}
+    if (
+        needed
+        or not all(line in moved for line in lines)
+        or any(syntax.names_in(line) & local & late for line in rest[len(early) :])
+        or any(asks_for(node, name) for node in rest for name in made)
+        or any(hands_on(node, me) for node in rest)
+        or not all(_is_quiet(line, symbols, around.texts) for line in moved)
+        or is_changed_later(body, moved, early, kept, symbols)
+    ):
+        return [], []
+    return moved, by_attributes(moved, kept)
+
+
+def _keeps(line: cst.BaseStatement, me: str) -> bool:
+    """Whether a statement sets an attribute of the trial."""
+    owner, _, attribute = (syntax.target_of(line) or "").rpartition(".")
+    return owner == me and attribute.isidentifier()
+
+
+#: What makes data, numbers or texts, and draws nothing.
+_QUIET = words(
+    """
+    DataLoader TensorDataset Subset ConcatDataset DistributedSampler SequentialSampler BatchSampler
+    RandomSampler WeightedRandomSampler int float bool str len min max abs round sum range list
+    tuple dict set sorted partial ceil floor log sqrt prod join format tensor arange zeros ones
+    from_numpy reshape view long float unsqueeze get Path
+    """
+)
+_LIBRARIES = ("torchvision.", "datasets.", "transforms.", "os.path.")
+
+
+def _is_quiet(line: cst.BaseStatement, symbols: Symbols, texts: Mapping[str, str]) -> bool:
+    """Whether all that a statement calls draws no random number, and it keeps no module."""
+    for call in syntax.find(line, cst.Call):
+        path = syntax.code(call.func)
+        name = path.rpartition(".")[2]
+        is_asked = symbols.called(call) is not None or symbols.path(call.func) is not None
+        if is_asked or (name not in texts and (name in _QUIET or path.startswith(_LIBRARIES))):
+            continue
+        if syntax.lone_call(line) is call:
+            # A method of what is made here.
+            found = [made for text in texts.values() if (made := _run(text, name))]
+        else:
+            found = [_run(texts.get(name, ""), "__init__")]
+            is_kept = syntax.call_of(line) is call and "." in (syntax.target_of(line) or "")
+            if not is_kept and texts.get(name, "").startswith("def "):
+                found = [[texts[name]]]
+        if len(found) != 1 or not found[0] or _may_draw(found[0], texts):
+            return False
+    return True
+
+
+def _run(text: str, name: str) -> list[str]:
+    """A method of a class that is no module, and what this calls of it."""
+    node = syntax.statement(text) if text.startswith(("class ", "@")) else None
+    if not isinstance(node, cst.ClassDef):
+        return []
+    bases = {syntax.code(base.value).rpartition(".")[2] for base in node.bases}
+    own = syntax.methods(node) if bases <= _PLAIN else {}
+    return [syntax.code(own[each]) for each in reachable(own, name)]
+
+
+_PLAIN = words("object Dataset IterableDataset LightningDataModule")
+
+
+def _may_draw(found: list[str], texts: Mapping[str, str]) -> bool:
+    """Whether some code, or what it calls in the project, may draw random numbers."""
+    known = set[str]()
+    for text in found:
+        calls = {match.group() for match in _CALLED.finditer(text)} & texts.keys() - known
+        known |= calls
+        found += [texts[each] for each in calls]
+    return any(DRAWS.search(text) or _SPLITS.search(text) for text in found)
+
+
+#: What splits data by chance, or makes weights.
+_SPLITS = re.compile(r"(?i)choice|test_split|kfold|\bnn\.|xavier|kaiming")
+_CALLED = re.compile(r"\w+(?=\()")
