@@ -155,7 +155,7 @@ class _Rewriting:
             plan, odd_makers(plan.own, self.own, self.file.elsewhere), beside=[*body, *made, *hooks]
         )
         body[at:at] = made
-        whole = schedulers.in_training([*body, *hooks], plan, self.file.trials)
+        whole = schedulers.in_training([*body, *hooks], plan, self.file.every)
         whole = modes.with_one_start(whole, is_heir=not plan.is_root)
         return self._checked(syntax.with_body(self.node, spaced(whole)))
 

@@ -129,7 +129,7 @@ def stepping_hooks(plan: TrialPlan, schedulers: list[WrappedScheduler]) -> list[
 
 
 def in_training(
-    body: Sequence[cst.BaseStatement], plan: TrialPlan, trials: Mapping[str, TrialPlan]
+    body: Sequence[cst.BaseStatement], plan: TrialPlan, trials: Collection[TrialPlan]
 ) -> list[cst.BaseStatement]:
     """The body of a class whose ``training_step`` steps schedulers, instead of a hook behind it.
 
@@ -139,7 +139,7 @@ def in_training(
     """
     family = {
         each
-        for other in trials.values()
+        for other in trials
         if not {*plan.ancestors}.isdisjoint(other.ancestors)
         for each in other.ancestors
     }
