@@ -432,7 +432,7 @@ def test_an_heir_may_have_the_name_of_another_class(tmp_path, other):
     (tmp_path / "base.py").write_text(trial((STEPS, STEPS * 2), ("class Trial", "class Base")))
     heir = HEIRS.partition("\n\n\nclass Other")[0].replace("Second(Trial)", "Trial(Base)")
     (tmp_path / "heir.py").write_text(f"{HEADER}from base import Base\n{heir}\n")
-    (tmp_path / other).write_text(trial((STEPS, STEPS * 2)))
+    (tmp_path / other).write_text(trial((STEPS, STEPS * 2), header=f"{HEADER}import base\n"))
     made = {f.path.name: f.after.decode() for f in migrate([str(tmp_path)], "lightning").files}
     assert method(made["base.py"], "training_step").endswith("    self.step_schedulers()")
     assert method(made["heir.py"], "step_schedulers").endswith("    self.second.step()")
