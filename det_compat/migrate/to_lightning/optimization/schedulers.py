@@ -153,7 +153,9 @@ def in_training(
     hook, training = named.get(_HOOK), named.get("training_step")
     lines = syntax.statements(f"self.{name}()\n")
     method = list[cst.BaseStatement]()
-    if family == {plan} and hook is not None and training is not None:
+    has_heirs = any(plan in each.ancestors[1:] for each in trials)
+    is_alone = stepping == [plan] and not has_heirs
+    if is_alone and hook is not None and training is not None:
         lines = [*syntax.body_of(hook)]
     elif hook is not None:
         plain = syntax.method(f"def {name}(self): ...")

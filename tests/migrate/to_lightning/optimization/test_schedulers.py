@@ -439,6 +439,16 @@ def test_an_heir_may_have_the_name_of_another_class(tmp_path, other):
     assert "step_schedulers" not in made[other]
 
 
+def test_a_trial_with_a_mixin_steps_in_training_step_itself(tmp_path):
+    mixin = (
+        "class Mixin:\n    def scale(self):\n        return self.context.get_hparam('scale')\n\n\n"
+    )
+    changes = (STEPPED, (STEPS, STEPS * 2), ("class Trial(Py", f"{mixin}class Trial(Mixin, Py"))
+    made = rewritten(tmp_path, trial(*changes))
+    assert method(made, "training_step").endswith("    self.schedule.step()")
+    assert "step_schedulers" not in made
+
+
 def _rates(module: type[pl.LightningModule], folder, steps) -> float:
     """The last learning rate of a run that goes on from a checkpoint after each of some steps."""
     path = None
