@@ -50,7 +50,8 @@ if {0}["name"] != "single":
     raise ValueError("this trains one trial, and a search several")
 """
 _LATER = """\
-if {0} & {1}.keys():
+if {0}.keys() & {{
+{1}}}:
     raise ValueError("fit() below knows none of these")
 """
 _OPTIMIZATIONS = {"aggregation_frequency"}
@@ -226,8 +227,8 @@ class _Scripts(cst.CSTTransformer):
         is_changed = isinstance(found, cst.Name) and self._may_change(found.value)
         if is_changed:
             start += _ONE.format(searcher.text)
-            later = ", ".join(f'"{name}"' for name in _KEPT if name not in config.parts)
-            start += _LATER.format(f"{{{later}}}", config.text) if later else ""
+            later = "".join(f'    "{name}",\n' for name in _KEPT if name not in config.parts)
+            start += _LATER.format(config.text, later) if later else ""
         if (number := self._devices(config, is_changed)) and not self._is_local(given):
             start += f"{on_devices(number)}\n"
         return (

@@ -19,9 +19,11 @@ _CALLBACKS = {
     "det_compat.pytorch.ClipGradsL2Norm": "clip_grad_norm_",
     "det_compat.pytorch.ClipGradsL2Value": "clip_grad_value_",
 }
-_NOT_CALLED = (
+#: What is said of callbacks that clip, and where more of it stands.
+NOT_CALLED = (
     "Determined has not called what clips here since 0.12.13, Lightning does; "
-    "clip_grads of step_optimizer is given the parameters"
+    "clip_grads of step_optimizer is given the parameters",
+    "MIGRATION.md#determined-012",
 )
 _SCHEDULER = "det_compat.pytorch.LRScheduler"
 _INDENT = " " * 4
@@ -134,7 +136,7 @@ def without_clipping(build: cst.FunctionDef, file: File) -> cst.FunctionDef | No
     if not entries:
         calls = syntax.find(build.body, cst.Call)
         clips = any(file.symbols.path(call.func) in _CALLBACKS for call in calls)
-        return marked(build, _NOT_CALLED, "MIGRATION.md#determined-012") if clips else build
+        return marked(build, *NOT_CALLED) if clips else build
     lines = [_without(line, entries) for line in syntax.body_of(build)]
     used: set[str] = set()
     for line in lines:

@@ -252,6 +252,7 @@ class LightningFile(File):
     Attributes:
         plans: of the trial classes of the file, by name.
         trials: of those of the whole tree.
+        every: of all of these, also of classes that share a name.
         callbacks: the names of the classes that are callbacks.
         reducers: those of reducers, and whether they derive from MetricReducer itself.
         functions: the names of the file's functions, and of Python's own.
@@ -275,6 +276,7 @@ class LightningFile(File):
 
     plans: dict[str, TrialPlan] = field(default_factory=dict)
     trials: dict[str, TrialPlan] = field(default_factory=dict)
+    every: tuple[TrialPlan, ...] = ()
     callbacks: set[str] = field(default_factory=set)
     reducers: dict[str, bool] = field(default_factory=dict)
     functions: set[str] = field(default_factory=set)

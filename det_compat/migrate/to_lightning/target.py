@@ -223,6 +223,7 @@ class Lightning(Target):
             source.symbols,
             plans=self._plans_of(path),
             trials=self._meant(path),
+            every=(*self._plans.values(),),
             callbacks={name for name, (every, _) in classes.items() if CALLBACK in every},
             reducers={
                 n: _REDUCER in own for n, (every, own) in classes.items() if _REDUCER in every

@@ -13,6 +13,7 @@ from det_compat.migrate.to_lightning.class_facts import BATCH_METHODS, EVALUATIO
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.seeds import with_word_of_seeds
 from det_compat.migrate.to_lightning.early.computing import moved_early
+from det_compat.migrate.to_lightning.early.cuda import on_own_gpu
 from det_compat.migrate.to_lightning.early.in_setup import made_in_setup
 from det_compat.migrate.to_lightning.early.init_method import needs_init, with_arguments
 from det_compat.migrate.to_lightning.early.late import (
@@ -67,7 +68,7 @@ def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
             return node
         file.imports.new.update(("import torch", "import pytorch_lightning as pl"))
         early = never_later(node, plan, file.elsewhere.asked)
-        node = left_to_lightning(node, early, file.symbols)
+        node = left_to_lightning(on_own_gpu(node, early, file.symbols), early, file.symbols)
         node = moved_early(node, file.symbols, file.elsewhere.texts)
         node = with_word_of_seeds(node, file.symbols, file.elsewhere)
         others = [other for other in classes if other.name.value != plan.own.name]
@@ -160,7 +161,7 @@ class _Rewriting:
             plan, odd_makers(plan.own, self.own, self.file.elsewhere), beside=[*body, *made, *hooks]
         )
         body[at:at] = made
-        whole = schedulers.in_training([*body, *hooks], plan, self.file.trials)
+        whole = schedulers.in_training([*body, *hooks], plan, self.file.every)
         whole = modes.with_one_start(whole, is_heir=not plan.is_root)
         return self._checked(syntax.with_body(self.node, spaced(whole)))
 

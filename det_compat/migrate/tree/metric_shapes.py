@@ -8,6 +8,7 @@ import libcst as cst
 
 from det_compat.analysis.expressions import words
 from det_compat.migrate.tree.syntax import argument, code, find, names_in, pairs, self_name
+from det_compat.migrate.tree.trial_attributes import values_set
 
 _SCALAR_METHODS = words("mean sum item max min norm prod std var numel size dim")
 _SCALAR_FUNCTIONS = words("float int len round abs error_rate perf_counter time")
@@ -266,8 +267,15 @@ def is_no_number(node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.Name):
         return node.value == "None"
     if isinstance(node, cst.Call):
-        return code(node.func).rpartition(".")[2] in _TEXTS
-    return isinstance(node, (cst.Dict, cst.DictComp, cst.BaseString))
+        is_text = code(node.func).rpartition(".")[2] in _TEXTS
+        return is_text or (isinstance(node.func, cst.Attribute) and _is_text(node.func.value))
+    return _is_text(node) or isinstance(node, (cst.Dict, cst.DictComp, cst.Lambda))
+
+
+def _is_text(node: cst.BaseExpression) -> bool:
+    if isinstance(node, cst.BinaryOperation):
+        return _is_text(node.left)
+    return isinstance(node, cst.BaseString)
 
 
 def may_be_none(node: cst.BaseExpression, nones: Collection[str]) -> bool:
@@ -282,10 +290,9 @@ def may_be_none(node: cst.BaseExpression, nones: Collection[str]) -> bool:
 def nones(method: cst.FunctionDef) -> set[str]:
     """The local variables that are set to a text, a dict or None somewhere."""
     return {
-        code(target.target)
-        for line in find(method.body, cst.Assign)
-        for target in line.targets
-        if is_no_number(line.value) and isinstance(target.target, cst.Name)
+        code(target)
+        for target, value in values_set(method)
+        if isinstance(target, cst.Name) and (is_no_number(value) or may_be_none(value, ()))
     }
 
 
@@ -325,34 +332,43 @@ def odd_kinds(method: cst.FunctionDef, known: _Known | None = None) -> frozenset
 def metrics_of(method: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
     """The metrics in the dicts that a method returns, or puts into a variable that it returns."""
     names = {name for value in _returns(method) for name in names_in(value)}
-    set_to = [pair for line in find(method.body, cst.Assign) for pair in pairs(line)]
+    set_to = [*values_set(method)]
     for _ in range(3):
         names |= {code(v) for t, v in set_to if code(t) in names and isinstance(v, cst.Name)}
-    dicts = [found for value in _returns(method) for found in _dicts(value)]
-    for line in find(method.body, cst.Assign):
-        for target in line.targets:
-            if isinstance(target.target, cst.Name) and target.target.value in names:
-                dicts += _dicts(line.value)
-            elif isinstance(target.target, cst.Subscript) and code(target.target.value) in names:
-                yield line.value
+    yield from (entry for value in _returns(method) for entry in _entries(value))
+    added = ((line.target, line.value) for line in find(method.body, cst.AugAssign))
+    for target, value in (*set_to, *added):
+        if isinstance(target, cst.Name) and target.value in names:
+            yield from _entries(value)
+        elif isinstance(target, cst.Subscript) and code(target.value) in names:
+            yield value
     for call in find(method.body, cst.Call):
         owner, _, called = code(call.func).rpartition(".")
-        if called == "update" and owner in names:
-            yield from (arg.value for arg in call.args if arg.keyword is not None)
-            dicts += [made for arg in call.args for made in _dicts(arg.value)]
-    for made in [call for value in _returns(method) for call in find(value, cst.Call)]:
-        if code(made.func) == "dict":
-            yield from (arg.value for arg in made.args if arg.keyword is not None)
-    for found in dicts:
-        yield from (e.value for e in found.elements if isinstance(e, cst.DictElement))
+        if called in ("update", "setdefault") and owner in names:
+            yield from _given(call)
 
 
 def _returns(method: cst.FunctionDef) -> list[cst.BaseExpression]:
     return [found.value for found in find(method.body, cst.Return) if found.value is not None]
 
 
-def _dicts(value: cst.BaseExpression) -> list[cst.Dict]:
-    """The dicts that a value is, or takes the metrics of."""
+def _given(call: cst.Call) -> Iterator[cst.BaseExpression]:
+    """The metrics that ``dict(...)``, and what is added to a dict, is given."""
+    named = [arg.value for arg in call.args if arg.keyword is not None]
+    others = [arg.value for arg in call.args if arg.keyword is None]
+    yield from named
+    if code(call.func).endswith("setdefault"):
+        yield from others[1:]
+    yield from (entry for value in others for entry in _entries(value))
+
+
+def _entries(value: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The metrics in the dicts that a value is, or takes them of."""
     if isinstance(value, cst.IfExp):
-        return [*_dicts(value.body), *_dicts(value.orelse)]
-    return [value] if isinstance(value, cst.Dict) else []
+        yield from (*_entries(value.body), *_entries(value.orelse))
+    elif isinstance(value, cst.BinaryOperation):
+        yield from (*_entries(value.left), *_entries(value.right))
+    elif isinstance(value, cst.Call) and code(value.func) == "dict":
+        yield from _given(value)
+    elif isinstance(value, cst.Dict):
+        yield from (e.value for e in value.elements if isinstance(e, cst.DictElement))

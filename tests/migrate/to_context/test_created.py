@@ -202,8 +202,14 @@ def test_slots_are_the_devices_of_a_script(tmp_path, slots, given, devices):
     assert (said in made(tmp_path, source)) is (devices != "1")
 
 
-KEPT = '{"min_validation_period", "min_checkpoint_period", "optimizations", "records_per_epoch"}'
-LATER = f"if {KEPT} & config.keys():\n"
+LATER = """\
+if config.keys() & {
+    "min_validation_period",
+    "min_checkpoint_period",
+    "optimizations",
+    "records_per_epoch",
+}:
+"""
 ONE = """\
 if config["searcher"]["name"] != "single":
     raise ValueError("this trains one trial, and a search several")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
 from tests.migrate.rewriting import method, rewritten, trial
@@ -308,3 +310,25 @@ def test_a_dict_by_the_name_of_the_loss_is_no_loss(tmp_path, line):
     )
     made = method(rewritten(tmp_path, source), "training_step")
     assert made.endswith("self.log_dict(numbers_of(loss))")
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_marked"),
+    [
+        ('found = dict(loss=loss, name="a")\nreturn found', True),
+        ("found = dict(loss=loss, several=[1, 2])\nreturn found", False),
+        ('found: dict = {"loss": loss, "name": "a"}\nreturn found', True),
+        ('found = {"loss": loss}\nfound |= {"name": "a"}\nreturn found', True),
+        ('found = {"loss": loss}\nfound.setdefault("name", "a")\nreturn found', True),
+        ('found = {"loss": loss}\nreturn found | {"name": "a"}', True),
+        ('name = "a" if loss else None\nreturn {"loss": loss, "name": name}', False),
+        ('name, n = "a", 1\nreturn {"loss": loss, "name": name}', False),
+        ('found = {"loss": loss, "n": "%d" % 3}\nreturn found', True),
+    ],
+)
+def test_what_is_no_number_is_seen_however_it_is_put_into_the_metrics(lines, is_marked, tmp_path):
+    """Lightning logs no texts, and the first batch ended in an error."""
+    text = textwrap.indent(lines, " " * 8)
+    made = rewritten(tmp_path, trial(('        return {"loss": loss}', text)))
+    assert "self.log_dict(numbers_of(" in method(made, "training_step")
+    assert ("MIGRATE" in made) is is_marked

@@ -193,10 +193,10 @@ def without_devices(init: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:
     models = [model for call in wraps if (model := syntax.argument(call, 0, "model"))]
     # What is wrapped is a model for sure, whoever makes it.
     names = {syntax.code(model) for model in models}
-    makers, asked = _makers(init, symbols), _asked_as_models(init)
+    makers, asked = makers_in(init, symbols), _asked_as_models(init)
     for model in models:
         init = syntax.with_node(init, model, anywhere(model, symbols, makers)[0])
-    kept = {name for name, maker in makers.items() if _is_tensor(maker) and _is_kept(name, init)}
+    kept = {name for name, maker in makers.items() if is_tensor(maker) and _is_kept(name, init)}
     # A buffer cannot take the place of an attribute that is there.
     sets = [syntax.code(target) for target in _targets(init)]
 
@@ -204,7 +204,7 @@ def without_devices(init: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:
         small, target = syntax.simple(line), syntax.target_of(line) or ""
         if isinstance(small, cst.Expr):
             model = syntax.code(anywhere(small.value, symbols, makers)[0])
-            is_model = model in names or _is_class(makers.get(model, ""))
+            is_model = model in names or is_class(makers.get(model, ""))
             return cst.RemoveFromParent() if is_model else line
         attribute = target.removeprefix(f"{me}.")
         if not isinstance(small, cst.Assign | cst.AnnAssign) or not attribute.isidentifier():
@@ -216,13 +216,13 @@ def without_devices(init: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:
         if is_model or attribute == target:
             is_plain = is_model or target in kept
             return line.with_deep_changes(small, value=plain) if is_plain else line
-        if _is_tensor(maker):
+        if is_tensor(maker):
             if "requires_grad" in syntax.code(plain) or sets.count(target) > 1:
                 return line
             text = f'{me}.register_buffer("{attribute}", {syntax.code(plain)}, persistent=False)'
             return line.with_changes(body=[cst.Expr(syntax.expression(text))])
         is_asked = not asked.isdisjoint((target, syntax.code(plain)))
-        is_model = _is_class(maker) or is_asked
+        is_model = is_class(maker) or is_asked
         return line.with_deep_changes(small, value=plain) if is_model else line
 
     return syntax.each(init, cst.SimpleStatementLine, moved)
@@ -242,7 +242,7 @@ def _asking_in_place(init: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef
     return init
 
 
-def _makers(init: cst.FunctionDef, symbols: Symbols) -> dict[str, str]:
+def makers_in(init: cst.FunctionDef, symbols: Symbols) -> dict[str, str]:
     """What is called first to make each variable and attribute that is set once."""
     found: dict[str, str] = {}
     for line in syntax.find(init, cst.Assign):
@@ -274,14 +274,15 @@ def _asked_as_models(init: cst.FunctionDef) -> set[str]:
 _OF_MODELS = ("eval", "parameters", "named_parameters")
 
 
-def _is_tensor(maker: str) -> bool:
+def is_tensor(maker: str) -> bool:
     """Whether a function makes a tensor."""
     name = maker.rpartition(".")[2]
     is_known = name in {*_FILLING, *_DRAWING, "stack", "cat"} or name.endswith("Tensor")
     return maker.startswith("torch.") and is_known
 
 
-def _is_class(maker: str) -> bool:
+def is_class(maker: str) -> bool:
+    """Whether a function is a class, as models and losses have."""
     return maker.rpartition(".")[2][:1].isupper()
 
 
@@ -304,14 +305,14 @@ def anywhere(
         )
         is_same = left is value.left and right is value.right
         made = value if is_same else value.with_changes(left=left, right=right)
-        return made, one if _is_tensor(one) else other
+        return made, one if is_tensor(one) else other
     if not isinstance(value, cst.Call):
         return value, ""
     func = value.func
     owner = func.value if isinstance(func, cst.Attribute) else None
     is_moved = isinstance(func, cst.Attribute) and func.attr.value == "to"
     is_made = isinstance(owner, cst.Call | cst.BinaryOperation)
-    is_made |= isinstance(owner, cst.Name) and _is_tensor(makers.get(owner.value, ""))
+    is_made |= isinstance(owner, cst.Name) and is_tensor(makers.get(owner.value, ""))
     if isinstance(func, cst.Attribute) and owner is not None and (is_made or is_moved):
         plain, maker = anywhere(owner, symbols, makers)
         if func.attr.value in _NO_TENSOR:
@@ -332,7 +333,7 @@ def anywhere(
         # It keeps tensors as buffers.
         return syntax.each(value, cst.Call, lambda call: _to_be_moved(call, symbols)), maker
     args = [arg for arg in value.args if not (arg.keyword and _is_device(arg.value, symbols))]
-    if len(args) < len(value.args) and _is_tensor(maker):
+    if len(args) < len(value.args) and is_tensor(maker):
         return value.with_changes(args=syntax.without_commas(args)), maker
     return value, maker
 

@@ -129,7 +129,7 @@ def stepping_hooks(plan: TrialPlan, schedulers: list[WrappedScheduler]) -> list[
 
 
 def in_training(
-    body: Sequence[cst.BaseStatement], plan: TrialPlan, trials: Mapping[str, TrialPlan]
+    body: Sequence[cst.BaseStatement], plan: TrialPlan, trials: Collection[TrialPlan]
 ) -> list[cst.BaseStatement]:
     """The body of a class whose ``training_step`` steps schedulers, instead of a hook behind it.
 
@@ -139,7 +139,7 @@ def in_training(
     """
     family = {
         each
-        for other in trials.values()
+        for other in trials
         if not {*plan.ancestors}.isdisjoint(other.ancestors)
         for each in other.ancestors
     }
@@ -153,7 +153,9 @@ def in_training(
     hook, training = named.get(_HOOK), named.get("training_step")
     lines = syntax.statements(f"self.{name}()\n")
     method = list[cst.BaseStatement]()
-    if family == {plan} and hook is not None and training is not None:
+    has_heirs = any(plan in each.ancestors[1:] for each in trials)
+    is_alone = stepping == [plan] and not has_heirs
+    if is_alone and hook is not None and training is not None:
         lines = [*syntax.body_of(hook)]
     elif hook is not None:
         plain = syntax.method(f"def {name}(self): ...")

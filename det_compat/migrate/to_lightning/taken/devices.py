@@ -12,11 +12,11 @@ from det_compat.migrate.target import Target
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.trial_attributes import reachable
 
-_ASKING = re.compile(rb"\.device\s*=.*\bcuda\.is_available\(\)")
+_ASKING = re.compile(rb"\.device\s*=.*\bdevice\(")
 #: The device of a machine that has one, or none, as everybody writes it.
 _MACHINES = re.compile(
-    r"""(torch\.)?device\(\s*['"]cuda(:0)?['"]\s+if\s+torch\.cuda\.is_available\(\)\s+"""
-    r"""else\s+['"]cpu['"]\s*\)"""
+    r"""(torch\.)?device\(\s*(['"]cuda['"]|['"]cuda(:0)?['"]\s+if\s+torch\.cuda\.is_available\(\)"""
+    r"""\s+else\s+['"]cpu['"])\s*\)"""
 )
 
 

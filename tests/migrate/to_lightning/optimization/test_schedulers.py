@@ -6,7 +6,8 @@ import pytest
 import pytorch_lightning as pl
 import torch
 
-from tests.migrate.rewriting import method, rewritten, trial
+from det_compat.migrate.migration import migrate
+from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
 SCHEDULE = """\
 lr=0.1))
@@ -424,6 +425,28 @@ class _Saving(pl.Callback):
 
     def on_train_batch_end(self, trainer, *args) -> None:
         trainer.save_checkpoint(self._path)
+
+
+@pytest.mark.parametrize("other", ["a.py", "zoo.py"])
+def test_an_heir_may_have_the_name_of_another_class(tmp_path, other):
+    (tmp_path / "base.py").write_text(trial((STEPS, STEPS * 2), ("class Trial", "class Base")))
+    heir = HEIRS.partition("\n\n\nclass Other")[0].replace("Second(Trial)", "Trial(Base)")
+    (tmp_path / "heir.py").write_text(f"{HEADER}from base import Base\n{heir}\n")
+    (tmp_path / other).write_text(trial((STEPS, STEPS * 2), header=f"{HEADER}import base\n"))
+    made = {f.path.name: f.after.decode() for f in migrate([str(tmp_path)], "lightning").files}
+    assert method(made["base.py"], "training_step").endswith("    self.step_schedulers()")
+    assert method(made["heir.py"], "step_schedulers").endswith("    self.second.step()")
+    assert "step_schedulers" not in made[other]
+
+
+def test_a_trial_with_a_mixin_steps_in_training_step_itself(tmp_path):
+    mixin = (
+        "class Mixin:\n    def scale(self):\n        return self.context.get_hparam('scale')\n\n\n"
+    )
+    changes = (STEPPED, (STEPS, STEPS * 2), ("class Trial(Py", f"{mixin}class Trial(Mixin, Py"))
+    made = rewritten(tmp_path, trial(*changes))
+    assert method(made, "training_step").endswith("    self.schedule.step()")
+    assert "step_schedulers" not in made
 
 
 def _rates(module: type[pl.LightningModule], folder, steps) -> float:

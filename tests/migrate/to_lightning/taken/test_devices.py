@@ -27,6 +27,12 @@ def test_the_devices_of_machines(tmp_path: Path, name: str, quote: str):
     assert "is_available" not in made and "MIGRATE" not in made and "trial_device" not in made
 
 
+def test_the_device_of_the_process(tmp_path: Path):
+    """It had a number by then, which Lightning gives it after ``__init__``."""
+    made = rewritten(tmp_path, keeping(asked='torch.device("cuda")'))
+    assert "batch.to(self.device)" in made and 'torch.device("cuda")' not in made
+
+
 @pytest.mark.parametrize(
     "line", ["self.model.to(self.device)", "self.loss = torch.nn.MSELoss().to(self.device)"]
 )

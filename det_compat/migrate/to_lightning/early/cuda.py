@@ -1,0 +1,71 @@
+"""Tensors that ``__init__`` puts on a GPU without saying on which.
+
+It was that of the process, which Determined had set by then. Lightning sets it later: each process
+would have them on the first GPU.
+"""
+
+import re
+from collections.abc import Collection
+
+import libcst as cst
+
+from det_compat.migrate.to_lightning.early.late import anywhere, is_class, is_tensor, makers_in
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.marks import above
+from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.trial_attributes import values_set
+
+_CUDA = r"""["']cuda["'](?: if torch\.cuda\.is_available\(\) else ["']cpu["'])?"""
+_DEVICE = rf"torch\.device\({_CUDA}\)|{_CUDA}"
+_SAID = "# on the first GPU in each process: Lightning sets that of the process after __init__"
+
+
+def on_own_gpu(node: cst.ClassDef, early: Collection[str], symbols: Symbols) -> cst.ClassDef:
+    """A trial whose methods that are ``early`` leave it to Lightning to move such tensors."""
+    own = syntax.methods(node)
+    if not any("cuda" in syntax.code(own[name]) for name in early):
+        return node
+    every = [pair for method in own.values() for pair in values_set(method)]
+
+    def moved(method: cst.FunctionDef) -> cst.FunctionDef:
+        makers, me, gpu = makers_in(method, symbols), syntax.self_name(method), _Gpu(method)
+
+        def kept(line: cst.SimpleStatementLine) -> cst.BaseStatement:
+            small, target = syntax.simple(line), syntax.target_of(line) or ""
+            value, attribute = getattr(small, "value", None), target.removeprefix(f"{me}.")
+            is_kept = attribute != target and attribute.isidentifier()
+            if value is None or not is_kept or not gpu.asked.search(syntax.code(value)):
+                return line
+            set_to = [each for to, each in every if syntax.code(to) == target]
+            found = [anywhere(gpu.without(each), symbols, makers)[1] for each in set_to]
+            if any(is_class(maker) and not is_tensor(maker) for maker in found):
+                # Lightning moves models.
+                return line
+            uses = sum(syntax.code(own[name].body).count(target) for name in early)
+            plain = syntax.code(gpu.without(value))
+            is_free = len(set_to) == uses == 1 and "requires_grad" not in plain
+            if is_free and is_tensor(found[0]) and not gpu.asked.search(plain):
+                buffer = f'{me}.register_buffer("{attribute}", {plain}, persistent=False)'
+                return line.with_changes(body=[cst.Expr(syntax.expression(buffer))])
+            return above(line, [cst.EmptyLine(comment=cst.Comment(_SAID))])
+
+        return syntax.each(method, cst.SimpleStatementLine, kept)
+
+    made: dict[cst.BaseStatement, cst.BaseStatement] = {own[n]: moved(own[n]) for n in early}
+    return syntax.with_body(node, [made.get(line, line) for line in syntax.body_of(node)])
+
+
+class _Gpu:
+    """How a method says that something is on the GPU: it may have a name for that."""
+
+    def __init__(self, method: cst.FunctionDef) -> None:
+        pairs = [(syntax.code(to), syntax.code(value)) for to, value in values_set(method)]
+        names = [re.escape(name) for name, text in pairs if re.fullmatch(_DEVICE, text)]
+        device = rf"(?:{'|'.join([_DEVICE, *names])})"
+        moves = rf"\.cuda\((?:non_blocking=True)?\)|\.to\({device}(?:, non_blocking=True)?\)"
+        self._given = re.compile(rf"{moves}|, device={device}(?=[,)])")
+        self.asked = re.compile(rf"{self._given.pattern}|\btorch\.cuda\.\w+Tensor\(")
+
+    def without(self, value: cst.BaseExpression) -> cst.BaseExpression:
+        """A value that is put on no GPU."""
+        return syntax.expression(self._given.sub("", syntax.code(value)))
