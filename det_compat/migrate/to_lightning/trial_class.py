@@ -8,7 +8,7 @@ import libcst as cst
 from det_compat.migrate.line_length import spaced
 from det_compat.migrate.to_lightning import modes
 from det_compat.migrate.to_lightning.callbacks import configure_callbacks
-from det_compat.migrate.to_lightning.changed_hparams import changed_copies
+from det_compat.migrate.to_lightning.changed_hparams import changed_copies, with_copies
 from det_compat.migrate.to_lightning.class_facts import BATCH_METHODS, EVALUATIONS, asks_sizes
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.seeds import with_word_of_seeds
@@ -68,6 +68,9 @@ def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
         early = never_later(node, plan, file.elsewhere.asked)
         node = left_to_lightning(node, early, file.symbols)
         node = moved_early(node, file.symbols, file.elsewhere.texts)
+        if (copied := with_copies(node, file.symbols)) is not node:
+            file.imports.new.add("import copy")
+            node = copied
         node = with_word_of_seeds(node, file.symbols, file.elsewhere)
         others = [other for other in classes if other.name.value != plan.own.name]
         heirs = (p.own for p in file.trials.values() if plan in p.ancestors and p is not plan)

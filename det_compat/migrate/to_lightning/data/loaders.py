@@ -14,7 +14,7 @@ from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.trial_attributes import attributes_changed, reachable
+from det_compat.migrate.tree.trial_attributes import attributes_changed, reachable, values_set
 
 #: The loader methods of Determined, and of Lightning.
 NAMES = {
@@ -237,7 +237,10 @@ def _sharded_again(
     Determined sharded its own loaders, and none of torch's.
     """
     methods = [own[name] for start in NAMES for name in reachable(own, start)]
-    asked = {name for method in methods for name in _asked_of_context(method, symbols)}
+    read = {syntax.code(node) for each in methods for node in syntax.find(each, cst.Attribute)}
+    pairs = [pair for method in own.values() for pair in values_set(method)]
+    kept = [value for target, value in pairs if syntax.code(target) in read]
+    asked = {name for node in (*methods, *kept) for name in _asked_of_context(node, symbols)}
     calls = [call for method in methods for call in syntax.find(method, cst.Call)]
     given = {arg.keyword.value for call in calls for arg in call.args if arg.keyword is not None}
     made = [syntax.code(call.func).rpartition(".")[2] for call in calls]
@@ -294,9 +297,9 @@ _SHUFFLED_ANEW = (
 )
 
 
-def _asked_of_context(method: cst.FunctionDef, symbols: Symbols) -> Iterable[str]:
-    """What of ``context.distributed`` a method asks for."""
-    for node in syntax.find(method.body, cst.Attribute):
+def _asked_of_context(where: cst.CSTNode, symbols: Symbols) -> Iterable[str]:
+    """What of ``context.distributed`` a method or an expression asks for."""
+    for node in syntax.find(where, cst.Attribute):
         member = symbols.member(node)
         if member is not None and member[1].startswith("distributed."):
             yield member[1].removeprefix("distributed.")

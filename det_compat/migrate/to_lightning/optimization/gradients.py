@@ -8,6 +8,7 @@ import libcst as cst
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import attributes_set
+from det_compat.migrate.tree.walking import has
 
 _GRADIENTS = ("torch.enable_grad()", "torch.set_grad_enabled(True)")
 
@@ -27,7 +28,12 @@ def with_gradients(method: cst.FunctionDef) -> cst.FunctionDef:
     """
     body = syntax.body_of(method)
     before = body[syntax.has_docstring(body) : -1]
-    if method.name.value.startswith("on_validation") and before and asks_gradients(_code(method)):
+    if not method.name.value.startswith("on_validation"):
+        # A batch is none of a validation's making, and neither are parts of it.
+        at = [asks_gradients(syntax.code(line)) for line in body]
+        first = body[: at.index(True)] if any(at) else []
+        before = [line for line in first if has(line, cst.Call)]
+    if before and asks_gradients(_code(method)):
         # Leaving inference mode begins with gradients.
         leaving = [cst.Decorator(syntax.expression(text)) for text in _WITHOUT_INFERENCE]
         return method.with_changes(decorators=[*leaving, *method.decorators])

@@ -52,6 +52,24 @@ def evaluate_batch(self, batch):
         self.adapt(batch)
 """,
         ),
+        (
+            """
+def validation_step(self, data_loader, batch_idx):
+    features = self.encoder(self.data)
+    with torch.enable_grad():
+        self.fit(features)
+    return {}
+""",
+            """
+@torch.inference_mode(False)
+@torch.no_grad()
+def validation_step(self, data_loader, batch_idx):
+    features = self.encoder(self.data)
+    with torch.enable_grad():
+        self.fit(features)
+    return {}
+""",
+        ),
     ],
 )
 def test_gradients_in_a_validation(before: str, after: str) -> None:
