@@ -6,6 +6,7 @@ import re
 import libcst as cst
 
 from det_compat.migrate.to_lightning.metrics.told import CALLS
+from det_compat.migrate.to_lightning.optimization.schedulers import is_alone
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import parsed
@@ -48,7 +49,7 @@ def left_of_order(method: cst.FunctionDef, node: cst.ClassDef, file: LightningFi
     """What must be said of a hook of a callback; ``""`` for nothing.
 
     Lightning steps schedulers of epochs behind the validation, and a module that steps by itself
-    those of batches behind the callbacks.
+    those of batches behind the callbacks, if it does not in ``training_step``.
     """
     name, plans = method.name.value, [p for p in file.trials.values() if not p.is_mixin]
     # Where nobody is seen to make the callback, any trial may have it.
@@ -60,10 +61,20 @@ def left_of_order(method: cst.FunctionDef, node: cst.ClassDef, file: LightningFi
     is_after, is_validation = name in _AFTER_BATCHES, name.startswith("on_validation")
     for plan in plans if is_after or is_validation else ():
         stepped = {s.interval or "step" for s in plan.all_schedulers if s.mode != "MANUAL_STEP"}
-        is_late = "epoch" in stepped or (is_after and bool(stepped) and not plan.is_automatic)
+        is_behind = is_after and not plan.is_automatic and not _steps_in_training(plan, file)
+        is_late = "epoch" in stepped or (bool(stepped) and is_behind)
         if is_late and _changes_rates(method, plan):
             return _SCHEDULED
     return ""
+
+
+def _steps_in_training(plan: TrialPlan, file: LightningFile) -> bool:
+    """Whether ``training_step`` steps the schedulers of batches, before any callback."""
+    nodes = [*ast.walk(parsed(file.elsewhere.texts.get(plan.own.name, "")))]
+    training = [n for n in nodes if isinstance(n, ast.FunctionDef) and n.name == "train_batch"]
+    early = (n for each in training for line in each.body[:-1] for n in ast.walk(line))
+    is_one = bool(training) and not any(isinstance(node, ast.Return) for node in early)
+    return is_one and is_alone(plan, file.trials)
 
 
 def _makes(plan: TrialPlan, name: str) -> bool:

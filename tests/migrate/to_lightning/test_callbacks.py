@@ -461,6 +461,18 @@ def test_learning_rates_that_a_scheduler_sets_after_a_hook_are_marked(
     assert ("MIGRATE: an LR scheduler steps after this now, and did before" in made) == is_marked
 
 
+@pytest.mark.parametrize(
+    ("early", "is_marked"), [("", False), ("        if not loss:\n            return {}\n", True)]
+)
+def test_a_scheduler_that_training_step_steps_is_before_all_hooks(early, is_marked, tmp_path):
+    schedule = ("\n    def build_training", SCHEDULER.format("STEP_EVERY_BATCH"))
+    step = "        self.context.step_optimizer(self.opt)\n"
+    twice = (step, f"{early}{step}{step}")
+    hook = f"    def on_training_epoch_end(self, epoch_idx):\n{RATES}"
+    made = watched(tmp_path, hook, schedule, twice)
+    assert ("MIGRATE: an LR scheduler steps after this now, and did before" in made) == is_marked
+
+
 def test_training_metrics_are_told_without_those_of_validations(tmp_path):
     hooks = "    def on_training_workload_end(self, avg_metrics, batch_metrics):\n        pass\n"
     made = watched(tmp_path, hooks)

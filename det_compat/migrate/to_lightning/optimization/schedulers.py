@@ -154,14 +154,19 @@ def in_training(
     """
     named = {each.name.value: each for each in body if isinstance(each, cst.FunctionDef)}
     hook, training = named.get("on_train_batch_end"), named.get("training_step")
-    is_alone = plan.is_root and not any(plan in each.ancestors[1:] for each in trials.values())
-    is_own = plan.is_automatic or "on_train_batch_end" in plan.own.methods
-    if is_own or not is_alone or hook is None or training is None or syntax.returns(training):
+    if hook is None or training is None or syntax.returns(training) or not is_alone(plan, trials):
         return [*body]
     if syntax.self_name(training) != "self" or "super()" in syntax.code(hook):
         return [*body]
     stepped = syntax.with_body(training, [*syntax.body_of(training), *syntax.body_of(hook)])
     return [stepped if each is training else each for each in body if each is not hook]
+
+
+def is_alone(plan: TrialPlan, trials: Mapping[str, TrialPlan]) -> bool:
+    """Whether a class steps by itself after batches, and neither its bases nor its heirs do."""
+    is_own = plan.is_automatic or "on_train_batch_end" in plan.own.methods
+    heirs = (each for each in trials.values() if plan in each.ancestors[1:])
+    return plan.is_root and not is_own and not any(heirs)
 
 
 def _are_crossed(schedulers: Sequence[WrappedScheduler]) -> bool:
