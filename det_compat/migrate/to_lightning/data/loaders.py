@@ -8,7 +8,7 @@ import libcst as cst
 
 from det_compat.migrate.to_lightning.class_facts import WrappedModel
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
-from det_compat.migrate.to_lightning.written_out.samplers import ADAPTED_LOADER
+from det_compat.migrate.to_lightning.written_out.samplers import ADAPTED_LOADER, sharing
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.file import Line, Lines
@@ -33,6 +33,8 @@ _CHAINED = tuple(
 )
 
 
+#: The sampler of one process's batches.
+_SHARED = "det_compat.pytorch.samplers.DistributedBatchSampler"
 #: What a context was asked for to shard data, and to go on where a run ended.
 _OF_CONTEXT = frozenset(
     f"distributed.{name}" for name in ("size", "rank", "get_size", "get_rank")
@@ -108,6 +110,8 @@ class _Loaders(LightningTransformer):
         stays = self._is_chained(updated) and any(self._chains[-1:])
         if self._is_unneeded(updated) and not stays:
             return updated.args[0].value
+        if self.symbols.path(updated.func) == _SHARED and (shares := sharing(updated)):
+            return shares
         func = updated.func
         if not isinstance(func, cst.Attribute) or func.attr.value != "get_data_loader":
             return updated
