@@ -249,6 +249,8 @@ def _sharded_again(
     given = {arg.keyword.value for call in calls for arg in call.args if arg.keyword is not None}
     made = [syntax.code(call.func).rpartition(".")[2] for call in calls]
     texts = [around.texts.get(name, name) for name in made]
+    handed = (t for c, t in zip(calls, texts, strict=True) if _hands_context(c, symbols))
+    asked.update(name for text in handed for name in _OF_PROCESSES.findall(text))
     # Lightning shards neither these nor data that are only iterated over.
     is_left = "batch_sampler" in given or any(
         "DistributedSampler" in text
@@ -259,6 +261,14 @@ def _sharded_again(
     is_torchs = any(symbols.path(call.func) is None for call in loaders)
     is_sharded = {"rank", "size"} <= {name.removeprefix("get_") for name in asked}
     return [_SHARDED_AGAIN] if is_torchs and is_sharded and not is_left else []
+
+
+#: What data that are handed a context ask it for, to keep one process's share.
+_OF_PROCESSES = re.compile(r"\bdistributed\.(?:get_)?(rank|size)\b")
+
+
+def _hands_context(call: cst.Call, symbols: Symbols) -> bool:
+    return any(symbols.is_context(arg.value) for arg in call.args)
 
 
 def shuffled_anew(
