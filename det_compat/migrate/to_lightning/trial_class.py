@@ -117,6 +117,8 @@ class _Rewriting:
             stored = self._stored()
             gone, late, told = late_values(init, self.own, early, stored, self.file.symbols)
             init = _without(init, gone)
+        if not plan.is_mixin and any(gradients.asks(self.own[n]) for n in self._validating):
+            told = [*told, syntax.statement(gradients.TRAINING)]
         if init is not None and plan.is_whole:
             # Lightning asks for callbacks before it asks for optimizers, or only validates.
             first = [self.own[n] for n in reachable(self.own, "build_callbacks", *VALIDATING)]
@@ -185,7 +187,7 @@ class _Rewriting:
         if not isinstance(line, cst.FunctionDef):
             return [] if syntax.code(line).strip() == "pass" else [line]
         name, plan, symbols = line.name.value, self.plan, self.file.symbols
-        if name in self._validating:
+        if name in self._validating and plan.is_mixin:
             line = gradients.with_gradients(line)
         if name == "__init__":
             return []

@@ -8,7 +8,6 @@ import libcst as cst
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import attributes_set
-from det_compat.migrate.tree.walking import has
 
 _GRADIENTS = ("torch.enable_grad()", "torch.set_grad_enabled(True)")
 
@@ -20,6 +19,15 @@ def on_validation_model_zero_grad(self):
 """
 
 
+#: What lets a module train in a validation that is no part of a ``fit()``, whose batches are made
+#: in inference mode as well.
+TRAINING = """\
+if stage == "validate":
+    # validation_step trains, for which Lightning's inference mode keeps nothing
+    self.trainer.validate_loop.inference_mode = False
+"""
+
+
 def with_gradients(method: cst.FunctionDef) -> cst.FunctionDef:
     """A method that a validation calls, with inference mode left where it asks for gradients.
 
@@ -28,12 +36,7 @@ def with_gradients(method: cst.FunctionDef) -> cst.FunctionDef:
     """
     body = syntax.body_of(method)
     before = body[syntax.has_docstring(body) : -1]
-    if not method.name.value.startswith("on_validation"):
-        # A batch is none of a validation's making, and neither are parts of it.
-        at = [asks_gradients(syntax.code(line)) for line in body]
-        first = body[: at.index(True)] if any(at) else []
-        before = [line for line in first if has(line, cst.Call)]
-    if before and asks_gradients(_code(method)):
+    if method.name.value.startswith("on_validation") and before and asks(method):
         # Leaving inference mode begins with gradients.
         leaving = [cst.Decorator(syntax.expression(text)) for text in _WITHOUT_INFERENCE]
         return method.with_changes(decorators=[*leaving, *method.decorators])
@@ -43,8 +46,9 @@ def with_gradients(method: cst.FunctionDef) -> cst.FunctionDef:
 _WITHOUT_INFERENCE = ("torch.inference_mode(False)", "torch.no_grad()")
 
 
-def _code(method: cst.FunctionDef) -> str:
-    return "".join(map(syntax.code, syntax.body_of(method)))
+def asks(method: cst.FunctionDef) -> bool:
+    """Whether a method asks for gradients where there may be none."""
+    return asks_gradients("".join(map(syntax.code, syntax.body_of(method))))
 
 
 def asks_gradients(text: str) -> bool:
