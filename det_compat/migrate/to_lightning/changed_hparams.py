@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 
 import libcst as cst
+from libcst.helpers import ensure_type
 
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
@@ -38,6 +39,28 @@ def changed_copies(node: cst.ClassDef, symbols: Symbols, texts: Mapping[str, str
     return []
 
 
+def with_copies(node: cst.ClassDef, symbols: Symbols) -> cst.ClassDef:
+    """A trial that changes copies of hyperparameters, where Determined's own were changed.
+
+    A module saves its hyperparameters, and one that is made again from a checkpoint needs them as
+    they were given.
+    """
+    text = syntax.code(node)
+    calls = {id(call): _CHANGING for call in symbols.calls(node, "get_hparam")}
+    # A dict of all hyperparameters is a copy already, but not what it holds.
+    calls |= {id(call): _CHANGING_INNER for call in symbols.calls(node, "get_hparams")}
+    asked = [syntax.code(call) for call in syntax.find(node, cst.Call) if id(call) in calls]
+    for line in [*syntax.find(node, cst.Assign)]:
+        call, target = line.value, syntax.code(line.targets[0].target)
+        if id(call) not in calls or asked.count(syntax.code(call)) > 1:
+            continue
+        if re.search(calls[id(call)].format(rf"(?<![\w.]){re.escape(target)}"), text):
+            made = ensure_type(syntax.expression("copy.deepcopy(x)"), cst.Call)
+            copied = made.with_changes(args=[cst.Arg(call)])
+            node = syntax.with_node(node, line, line.with_changes(value=copied))
+    return node
+
+
 def _changes_given(text: str) -> bool:
     """Whether a function changes a dict that it is given."""
     header = re.search(r"\bdef \w+\(([^)]*)\)", text)
@@ -51,6 +74,12 @@ def _changes_given(text: str) -> bool:
 _CHANGING = (
     r"{0}(\[[^\]\n]*\])+ *(?:[-+*/|]|//|\*\*)?=(?!=)|\bdel {0}\["
     r"|{0}\.(?:update|pop|popitem|setdefault|clear)\("
+)
+#: What changes a list or dict in a dict.
+_CHANGING_INNER = (
+    r"{0}\[[^\]\n]*\](?:(?:\[[^\]\n]*\])+ *(?:[-+*/|]|//|\*\*)?=(?!=)"
+    r"|\.(?:update|pop|popitem|setdefault|clear|append|extend|insert|remove)\()"
+    r"|\bdel {0}\[[^\]\n]*\]\["
 )
 _CHANGED = (
     "Determined's hyperparameters were one dict, which is changed here: self.hparams stays as it "

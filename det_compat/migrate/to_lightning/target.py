@@ -3,7 +3,7 @@
 import ast
 import builtins
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -42,6 +42,7 @@ from det_compat.migrate.to_lightning.optimization.wrapping import (
     keep_wrapped,
     name_wrapped,
     spread_choices,
+    spread_makers,
 )
 from det_compat.migrate.to_lightning.passes import rewritten
 from det_compat.migrate.to_lightning.plan import (
@@ -113,6 +114,9 @@ class Lightning(Target):
             with problems.of(path):
                 resolved += self._resolved(path)
         hoisted = hoist_wraps(resolved)
+        if any(hoisted[file.path] is not file.tree for file in resolved):
+            # Objects may keep what functions have wrapped: now those do which the trials call.
+            hoisted = hoist_wraps([replace(f, tree=hoisted[f.path]) for f in resolved])
         for file in resolved:
             with problems.of(file.path):
                 self._read_file(file.path, hoisted[file.path], file.symbols)
@@ -186,6 +190,7 @@ class Lightning(Target):
             alone = {scope.name for scope in facts.classes.values() if self._is_alone(scope, facts)}
             tree = apart(tree, symbols, alone, self._elsewhere)
             tree = spread_choices(without_questions(tree, symbols), symbols)
+            tree = spread_makers(tree, symbols)
             tree = keep_rebound(tree, symbols)
         return [Resolved(path, tree, symbols)]
 

@@ -8,7 +8,7 @@ import libcst as cst
 from det_compat.migrate.line_length import spaced
 from det_compat.migrate.to_lightning import modes
 from det_compat.migrate.to_lightning.callbacks import configure_callbacks
-from det_compat.migrate.to_lightning.changed_hparams import changed_copies
+from det_compat.migrate.to_lightning.changed_hparams import changed_copies, with_copies
 from det_compat.migrate.to_lightning.class_facts import BATCH_METHODS, EVALUATIONS, asks_sizes
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.seeds import with_word_of_seeds
@@ -70,6 +70,9 @@ def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
         early = never_later(node, plan, file.elsewhere.asked)
         node = left_to_lightning(on_own_gpu(node, early, file.symbols), early, file.symbols)
         node = moved_early(node, file.symbols, file.elsewhere.texts)
+        if (copied := with_copies(node, file.symbols)) is not node:
+            file.imports.new.add("import copy")
+            node = copied
         node = with_word_of_seeds(node, file.symbols, file.elsewhere)
         others = [other for other in classes if other.name.value != plan.own.name]
         heirs = (p.own for p in file.trials.values() if plan in p.ancestors and p is not plan)
@@ -116,6 +119,8 @@ class _Rewriting:
             stored = self._stored()
             gone, late, told = late_values(init, self.own, early, stored, self.file.symbols)
             init = _without(init, gone)
+        if not plan.is_mixin and any(gradients.asks(self.own[n]) for n in self._validating):
+            told = [*told, syntax.statement(gradients.TRAINING)]
         if init is not None and plan.is_whole:
             # Lightning asks for callbacks before it asks for optimizers, or only validates.
             first = [self.own[n] for n in reachable(self.own, "build_callbacks", *VALIDATING)]
@@ -189,7 +194,7 @@ class _Rewriting:
         if not isinstance(line, cst.FunctionDef):
             return [] if syntax.code(line).strip() == "pass" else [line]
         name, plan, symbols = line.name.value, self.plan, self.file.symbols
-        if name in self._validating:
+        if name in self._validating and plan.is_mixin:
             line = gradients.with_gradients(line)
         if name == "__init__":
             return []

@@ -16,7 +16,7 @@ _LOSSES = words(
     "cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss binary_cross_entropy kl_div "
     "binary_cross_entropy_with_logits huber_loss"
 )
-_TEXTS = ("str", "repr", "format", "join")
+_NO_NUMBERS = words("str repr format join dict asdict classification_report")
 _MANY = words(
     "stack cat concatenate tolist split get_last_lr get_lr bincount diagonal diag histc softmax "
     "unique nonzero arange linspace"
@@ -267,7 +267,7 @@ def is_no_number(node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.Name):
         return node.value == "None"
     if isinstance(node, cst.Call):
-        is_text = code(node.func).rpartition(".")[2] in _TEXTS
+        is_text = code(node.func).rpartition(".")[2] in _NO_NUMBERS
         return is_text or (isinstance(node.func, cst.Attribute) and _is_text(node.func.value))
     return _is_text(node) or isinstance(node, (cst.Dict, cst.DictComp, cst.Lambda))
 

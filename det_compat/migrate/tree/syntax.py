@@ -14,7 +14,9 @@ Expression: TypeAlias = cst.BaseExpression
 
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 _Tree = TypeVar("_Tree", bound=cst.CSTNode)
-_Change: TypeAlias = Callable[[_Node], cst.CSTNode | cst.RemovalSentinel]
+_Change: TypeAlias = Callable[
+    [_Node], cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.BaseStatement]
+]
 
 
 @lru_cache(maxsize=1 << 13)

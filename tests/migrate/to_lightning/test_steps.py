@@ -260,6 +260,7 @@ def test_what_comes_after_a_step_may_not_see_it(before, is_automatic, tmp_path):
         ('**{f"{n}": x for n, x in parts}', '"error": 0, **{f"{n}": x for n, x in parts}'),
         ('**{"a": 1, "b": "text"}', '"error": 0, "a": 1'),
         ('**{n: "text"\n for n in parts}', '"error", 0'),
+        ('"text": dict(parts)', '"error", 0'),
     ],
 )
 def test_the_metrics_of_a_dict_that_is_unpacked(tmp_path, entry, logged):

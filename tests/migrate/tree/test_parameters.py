@@ -202,6 +202,24 @@ def test_hyperparameters_that_are_changed_in_a_copy(tmp_path, lines, is_marked):
     assert ("Determined's hyperparameters were one dict" in made) == is_marked
 
 
+@pytest.mark.parametrize(
+    ("lines", "is_copied"),
+    [
+        ("opt = context.get_hparam('opt')\n        self.kind = opt.pop('name')", True),
+        ("self.opt = context.get_hparam('opt')\n        self.opt['lr'] = 1", True),
+        ("opt = context.get_hparam('opt')\n        self.kind = opt['name']", False),
+        ("hp = context.get_hparams()\n        self.kind = hp['opt'].pop('name')", True),
+        ("hp = context.get_hparams()\n        del hp['opt']['name']", True),
+        ("hp = context.get_hparams()\n        self.kind = hp.pop('opt')", False),
+    ],
+)
+def test_what_a_trial_changes_is_not_what_checkpoints_keep(tmp_path, lines, is_copied):
+    kept = "self.context = context\n"
+    made = rewritten(tmp_path, trial((kept, f"{kept}        {lines}\n")))
+    assert ("copy.deepcopy(" in made) is is_copied
+    assert ("import copy\n" in made) is is_copied
+
+
 def test_another_trial_of_the_file_has_hyperparameters_of_its_own(tmp_path):
     reads = 'def helper(context):\n    return context.get_hparam("seed")\n\n\nclass Trial('
     source = ASKS_FOR_LR.replace("class Trial(", reads)

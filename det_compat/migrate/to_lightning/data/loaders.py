@@ -8,13 +8,13 @@ import libcst as cst
 
 from det_compat.migrate.to_lightning.class_facts import WrappedModel
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
-from det_compat.migrate.to_lightning.written_out.samplers import ADAPTED_LOADER
+from det_compat.migrate.to_lightning.written_out.samplers import ADAPTED_LOADER, sharing
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.trial_attributes import attributes_changed, reachable
+from det_compat.migrate.tree.trial_attributes import attributes_changed, reachable, values_set
 
 #: The loader methods of Determined, and of Lightning.
 NAMES = {
@@ -33,6 +33,8 @@ _CHAINED = tuple(
 )
 
 
+#: The sampler of one process's batches.
+_SHARED = "det_compat.pytorch.samplers.DistributedBatchSampler"
 #: What a context was asked for to shard data, and to go on where a run ended.
 _OF_CONTEXT = frozenset(
     f"distributed.{name}" for name in ("size", "rank", "get_size", "get_rank")
@@ -108,6 +110,8 @@ class _Loaders(LightningTransformer):
         stays = self._is_chained(updated) and any(self._chains[-1:])
         if self._is_unneeded(updated) and not stays:
             return updated.args[0].value
+        if self.symbols.path(updated.func) == _SHARED and (shares := sharing(updated)):
+            return shares
         func = updated.func
         if not isinstance(func, cst.Attribute) or func.attr.value != "get_data_loader":
             return updated
@@ -237,11 +241,16 @@ def _sharded_again(
     Determined sharded its own loaders, and none of torch's.
     """
     methods = [own[name] for start in NAMES for name in reachable(own, start)]
-    asked = {name for method in methods for name in _asked_of_context(method, symbols)}
+    read = {syntax.code(node) for each in methods for node in syntax.find(each, cst.Attribute)}
+    pairs = [pair for method in own.values() for pair in values_set(method)]
+    kept = [value for target, value in pairs if syntax.code(target) in read]
+    asked = {name for node in (*methods, *kept) for name in _asked_of_context(node, symbols)}
     calls = [call for method in methods for call in syntax.find(method, cst.Call)]
     given = {arg.keyword.value for call in calls for arg in call.args if arg.keyword is not None}
     made = [syntax.code(call.func).rpartition(".")[2] for call in calls]
     texts = [around.texts.get(name, name) for name in made]
+    handed = (t for c, t in zip(calls, texts, strict=True) if _hands_context(c, symbols))
+    asked.update(name for text in handed for name in _OF_PROCESSES.findall(text))
     # Lightning shards neither these nor data that are only iterated over.
     is_left = "batch_sampler" in given or any(
         "DistributedSampler" in text
@@ -252,6 +261,14 @@ def _sharded_again(
     is_torchs = any(symbols.path(call.func) is None for call in loaders)
     is_sharded = {"rank", "size"} <= {name.removeprefix("get_") for name in asked}
     return [_SHARDED_AGAIN] if is_torchs and is_sharded and not is_left else []
+
+
+#: What data that are handed a context ask it for, to keep one process's share.
+_OF_PROCESSES = re.compile(r"\bdistributed\.(?:get_)?(rank|size)\b")
+
+
+def _hands_context(call: cst.Call, symbols: Symbols) -> bool:
+    return any(symbols.is_context(arg.value) for arg in call.args)
 
 
 def shuffled_anew(
@@ -294,9 +311,9 @@ _SHUFFLED_ANEW = (
 )
 
 
-def _asked_of_context(method: cst.FunctionDef, symbols: Symbols) -> Iterable[str]:
-    """What of ``context.distributed`` a method asks for."""
-    for node in syntax.find(method.body, cst.Attribute):
+def _asked_of_context(where: cst.CSTNode, symbols: Symbols) -> Iterable[str]:
+    """What of ``context.distributed`` a method or an expression asks for."""
+    for node in syntax.find(where, cst.Attribute):
         member = symbols.member(node)
         if member is not None and member[1].startswith("distributed."):
             yield member[1].removeprefix("distributed.")

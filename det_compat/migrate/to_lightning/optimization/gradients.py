@@ -20,6 +20,15 @@ def on_validation_model_zero_grad(self):
 """
 
 
+#: What lets a module train in a validation that is no part of a ``fit()``, whose batches are made
+#: in inference mode as well.
+TRAINING = """\
+if stage == "validate":
+    # validation_step trains, for which Lightning's inference mode keeps nothing
+    self.trainer.validate_loop.inference_mode = False
+"""
+
+
 def with_gradients(method: cst.FunctionDef) -> cst.FunctionDef:
     """A method that a validation calls, with inference mode left where it asks for gradients.
 
@@ -28,7 +37,7 @@ def with_gradients(method: cst.FunctionDef) -> cst.FunctionDef:
     """
     body = syntax.body_of(method)
     before = body[syntax.has_docstring(body) : -1]
-    if method.name.value.startswith("on_validation") and before and asks_gradients(_code(method)):
+    if method.name.value.startswith("on_validation") and before and asks(method):
         # Leaving inference mode begins with gradients.
         leaving = [cst.Decorator(syntax.expression(text)) for text in _WITHOUT_INFERENCE]
         return method.with_changes(decorators=[*leaving, *method.decorators])
@@ -38,8 +47,9 @@ def with_gradients(method: cst.FunctionDef) -> cst.FunctionDef:
 _WITHOUT_INFERENCE = ("torch.inference_mode(False)", "torch.no_grad()")
 
 
-def _code(method: cst.FunctionDef) -> str:
-    return "".join(map(syntax.code, syntax.body_of(method)))
+def asks(method: cst.FunctionDef) -> bool:
+    """Whether a method asks for gradients where there may be none."""
+    return asks_gradients("".join(map(syntax.code, syntax.body_of(method))))
 
 
 def asks_gradients(text: str) -> bool:

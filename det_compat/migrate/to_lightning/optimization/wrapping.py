@@ -9,6 +9,7 @@ from libcst.helpers import ensure_type
 from det_compat.migrate.to_lightning.optimization.kept import called_often, looped, wrappings
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
+from det_compat.migrate.tree.marks import above
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.transformers import ScopedTransformer
 
@@ -43,6 +44,46 @@ def spread_choices(tree: cst.Module, symbols: Symbols) -> cst.Module:
     if not any(map(wraps, syntax.find(tree, cst.IfExp))):
         return tree
     return syntax.each(tree, cst.SimpleStatementLine, spread)
+
+
+def spread_makers(tree: cst.Module, symbols: Symbols) -> cst.Module:
+    """Write each lambda that wraps as a function, whose calls stand in lines of their own.
+
+    So ``self.a, self.b = make(x), make(y)`` tells what each of them is.
+    """
+
+    def makes(line: cst.CSTNode) -> bool:
+        small = syntax.simple(line)
+        value = small.value if isinstance(small, cst.Assign) else None
+        is_named = (syntax.target_of(line) or "").isidentifier()
+        return is_named and isinstance(value, cst.Lambda) and bool(symbols.calls(value, *WRAPPING))
+
+    lines = [line for line in syntax.find(tree, cst.SimpleStatementLine) if makes(line)]
+    names = {syntax.target_of(line) for line in lines}
+
+    def spread(
+        line: cst.SimpleStatementLine,
+    ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
+        small = syntax.simple(line)
+        if not isinstance(small, cst.Assign):
+            return line
+        if makes(line):
+            made = ensure_type(small.value, cst.Lambda)
+            header = f"def {syntax.target_of(line)}({syntax.code(made.params)}):\n"
+            function = syntax.statement(
+                f"{header}    return {syntax.whole(syntax.code(made.body))}\n"
+            )
+            return above(function, line.leading_lines or [cst.EmptyLine(indent=False)])
+        pairs = [*syntax.pairs(small)]
+        is_one = len(small.targets) == 1 and len(pairs) > 1 and isinstance(small.value, cst.Tuple)
+        made_of = [value.func for _, value in pairs if isinstance(value, cst.Call)]
+        is_made = len(made_of) == len(pairs) and {*map(syntax.code, made_of)} <= names
+        if not is_one or not is_made:
+            return line
+        first, *rest = [cst.SimpleStatementLine([syntax.assignment(*pair)]) for pair in pairs]
+        return cst.FlattenSentinel([above(first, line.leading_lines), *rest])
+
+    return syntax.each(tree, cst.SimpleStatementLine, spread) if names else tree
 
 
 def _kept_names(line: Line, own: str) -> list[str]:

@@ -96,9 +96,12 @@ class _Guards(cst.CSTTransformer):
 
 
 def asks_core(tree: cst.Module, symbols: Symbols) -> bool:
-    """Whether a script uses the Core API."""
-    names = syntax.find(tree, cst.Name)
-    return any((symbols.path(name) or "").startswith(f"{_CORE}.") for name in names)
+    """Whether a script uses the Core API, and not only what ``pytorch.init`` takes of it."""
+    paths = (symbols.path(name) or "" for name in syntax.find(tree, cst.Name))
+    return any(
+        path.startswith(f"{_CORE}.") and not path.startswith(f"{_CORE}.DistributedContext")
+        for path in paths
+    )
 
 
 def without_core_context(tree: cst.Module, file: LightningFile) -> cst.Module:

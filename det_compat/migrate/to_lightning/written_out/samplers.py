@@ -1,6 +1,7 @@
 """Samplers of Determined's that torch has none for."""
 
 import libcst as cst
+from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.to_lightning.written_out.definitions import (
@@ -13,6 +14,8 @@ from det_compat.migrate.tree import syntax
 _PACKAGE = "det_compat.pytorch."
 #: The function that a file gets for ``get_data_loader`` of Determined's loaders.
 ADAPTED_LOADER = "adapted_loader"
+#: The class that it gets for a DistributedBatchSampler that does more than Lightning does.
+_ADAPTED = "AdaptedBatches"
 
 _SHUFFLING = """\
 class {name}(torch.utils.data.Sampler):
@@ -82,7 +85,7 @@ class SkipSampler(torch.utils.data.DistributedSampler):
     def __len__(self):
         return len(self.sampler)
 """
-_ADAPTED_BATCHES = """\
+__ADAPTED = """\
 class AdaptedBatches(torch.utils.data.Sampler):
     \"""The batches of another sampler: again and again, some of them left out, one process's.\"""
 
@@ -127,6 +130,7 @@ def adapted_loader(loader, repeat=False, skip=0, num_replicas=1, rank=0):
         persistent_workers=loader.persistent_workers,
     )
 """
+_SHARES = ("num_workers", "rank")
 _ARRAYS = ("import numpy as np", "import torch")
 _TOOLS = ("import itertools", "import torch")
 _KNOWN = {
@@ -143,7 +147,7 @@ _KNOWN = {
     "RepeatSampler": Definition(_REPEAT, _TOOLS),
     "DistributedSampler": Definition(_SHARE, _TOOLS),
     "SkipSampler": Definition(_SKIP, _TOOLS),
-    "AdaptedBatches": Definition(_ADAPTED_BATCHES, _TOOLS),
+    "AdaptedBatches": Definition(__ADAPTED, _TOOLS),
     "AdaptedEpochs": Definition(_ADAPTED_EPOCHS, _TOOLS, ("AdaptedBatches",)),
     ADAPTED_LOADER: Definition(_ADAPTED_LOADER, _TOOLS, ("AdaptedBatches",)),
 }
@@ -162,5 +166,16 @@ def write_out_samplers(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Define what a file uses of Determined's samplers, and loaders that are adapted by hand."""
     tree, used = renamed(tree, file, _PATHS)
     calls = (syntax.code(call.func) for call in syntax.find(tree, cst.Call))
-    used |= {ADAPTED_LOADER} & {*calls}
+    used |= {ADAPTED_LOADER, _ADAPTED} & {*calls}
     return with_definitions(tree, file, sorted(used), _KNOWN)
+
+
+def sharing(call: cst.Call) -> cst.Call | None:
+    """The call of what takes a DistributedBatchSampler's place; None if it was not given all."""
+    given = [syntax.argument(call, at, n) for at, n in enumerate(("batch_sampler", *_SHARES))]
+    texts = [syntax.code(value) for value in given if value is not None]
+    if len(texts) < len(given):
+        return None
+    batches, size, rank = texts
+    made = syntax.expression(f"{_ADAPTED}({batches}, num_replicas={size}, rank={rank})")
+    return ensure_type(made, cst.Call)

@@ -64,6 +64,30 @@ def test_data_are_not_sharded_twice_in_silence(tmp_path, loader, rank, is_marked
     assert (said in rewritten(tmp_path, source)) is is_marked
 
 
+def test_a_rank_that_init_keeps_shards_too(tmp_path):
+    kept = "self.rank, self.n = context.distributed.rank, context.distributed.get_size()"
+    loader = "torch.utils.data.DataLoader([], sampler=Rows(self.rank, self.n))"
+    source = trial(
+        ("self.context = context", f"self.context = context\n        {kept}"),
+        ("DataLoader([], batch_size=4)", loader),
+    )
+    assert "# MIGRATE: on several devices Lightning shards again" in rewritten(tmp_path, source)
+
+
+@pytest.mark.parametrize("asked", ["size", "rank"])
+def test_data_that_are_handed_the_context_shard_too(asked, tmp_path):
+    header = (
+        f"{HEADER}class Rows:\n    def __init__(self, context):\n"
+        f"        ranks = context.distributed\n"
+        f"        self.rows = rows[context.distributed.get_{asked}() :: ranks.size]\n"
+        "        self.n = context.distributed.size\n\n\n"
+    )
+    loader = "torch.utils.data.DataLoader(Rows(self.context))"
+    source = trial(("DataLoader([], batch_size=4)", loader), header=header)
+    said = "# MIGRATE: on several devices Lightning shards again"
+    assert (said in rewritten(tmp_path, source)) is (asked == "rank")
+
+
 def test_methods_of_the_class_body(tmp_path):
     change = (
         "    def build_validation_data_loader(self):\n        return DataLoader([], batch_size=4)",

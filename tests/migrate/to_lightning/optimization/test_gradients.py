@@ -59,6 +59,21 @@ def test_gradients_in_a_validation(before: str, after: str) -> None:
     assert syntax.code(with_gradients(method)) == after.lstrip()
 
 
+@pytest.mark.parametrize("evaluated", ["evaluate_batch(self, batch)", "evaluate_batch(self, x)"])
+def test_a_module_that_trains_in_a_validation_leaves_inference_mode(evaluated, tmp_path):
+    source = trial(
+        ("def evaluate_batch(self, batch):", f"def {evaluated}:\n        self.adapt()"),
+        (
+            "    def evaluate",
+            "    def adapt(self):\n        with torch.enable_grad():\n"
+            "            self.model(1)\n\n    def evaluate",
+        ),
+    )
+    made = rewritten(tmp_path, source)
+    assert "self.trainer.validate_loop.inference_mode = False" in method(made, "setup")
+    assert "torch.inference_mode(False)" not in made
+
+
 LOADING = """\
 def on_load_checkpoint(self, checkpoint):
     if "scaler" in checkpoint:

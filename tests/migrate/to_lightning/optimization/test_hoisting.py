@@ -35,6 +35,34 @@ def test_what_a_function_may_wrap_is_stepped_if_it_is_there(tmp_path):
     assert "    decay = made(self, opt, True)\n" in method(made, "configure_optimizers")
 
 
+@pytest.mark.parametrize("kind", ["SGD", "Adam"])
+def test_a_lambda_that_wraps_is_a_function(kind, tmp_path):
+    made_by = f"make = lambda m, lr: context.wrap_optimizer(torch.optim.{kind}(m.parameters(), lr))"
+    more = "self.other = context.wrap_model(torch.nn.Linear(1, 1))"
+    calls = "self.opt, self.more = make(self.model, 0.1), make(self.other, 0.2)"
+    made = rewritten(tmp_path, trial((OPT, f"{more}\n        {made_by}\n        {calls}")))
+    assert "MIGRATE" not in made and "lambda" not in made
+    assert "def make(m, lr):\n            return torch.optim" in made
+    assert method(made, "configure_optimizers").endswith("return [self.opt, self.more]")
+
+
+def test_what_a_function_wraps_for_an_object_is_found_where_that_is_kept(tmp_path):
+    source = HEADER + (
+        "def made(context, model):\n"
+        "    return context.wrap_optimizer(torch.optim.SGD(model.parameters(), lr=0.1))\n\n\n"
+        "class Engine:\n    def __init__(self, context, model):\n"
+        "        self.context = context\n        self.opt = made(context, model)\n\n"
+        "    def step(self):\n        self.context.step_optimizer(self.opt)\n\n\n"
+    )
+    changes = (
+        (OPT, "self.engine = Engine(context, self.model)"),
+        ("self.context.step_optimizer(self.opt)", "self.engine.step()"),
+    )
+    made = rewritten(tmp_path, trial(*changes, header=source))
+    assert "MIGRATE" not in made
+    assert method(made, "configure_optimizers").endswith("return self.engine.opt")
+
+
 MAKERS = """\
 import torch
 from determined.pytorch import LRScheduler

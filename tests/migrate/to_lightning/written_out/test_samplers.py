@@ -55,6 +55,26 @@ def test_a_chain_of_samplers_has_the_order_that_it_had(tmp_path):
     assert isinstance(ours, torch.utils.data.DistributedSampler)
 
 
+_SHARED = """\
+from determined.pytorch import samplers
+
+
+def sampler(base, size, rank):
+    return samplers.DistributedBatchSampler(base, rank=rank, num_workers=size)
+"""
+
+
+def test_a_batch_sampler_of_any_process_has_its_batches(tmp_path):
+    made = rewritten(tmp_path, _SHARED)
+    assert "MIGRATE" not in made and "determined" not in made
+    found: dict = {}
+    exec(made, found)
+    batches = [[0, 1], [2, 3], [4], [5, 6], [7]]
+    ours, theirs = found["sampler"](batches, 2, 1), samplers.DistributedBatchSampler(batches, 2, 1)
+    assert [*ours] == [*ours] == [*theirs]
+    assert len(ours) == len(theirs)
+
+
 _LOADER = """from determined.pytorch import DataLoader, adapt_batch_sampler
 
 
