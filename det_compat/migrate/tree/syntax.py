@@ -230,7 +230,12 @@ def transformed(tree: _Tree, transformer: cst.CSTTransformer) -> _Tree:
 def find(node: cst.CSTNode, kind: type[_Node]) -> Iterator[_Node]:
     """Every node of a kind below ``node``, itself included, in order; no whitespace or commas."""
     # Most of what is asked has none, and says so at once.
-    return (each for each in below(node) if type(each) is kind) if has(node, kind) else iter(())
+    return iter(_found(node, kind)) if has(node, kind) else iter(())
+
+
+@lru_cache(maxsize=1 << 14)
+def _found(node: cst.CSTNode, kind: type[_Node]) -> tuple[_Node, ...]:
+    return tuple(each for each in below(node) if type(each) is kind)
 
 
 def returns(function: cst.FunctionDef) -> list[cst.Return]:
