@@ -68,6 +68,19 @@ def call_of(node: cst.CSTNode | None) -> cst.Call | None:
     return value if isinstance(value, cst.Call) else None
 
 
+def is_name(node: object, *names: str) -> bool:
+    """Whether something is one of these names, a variable for example."""
+    return isinstance(node, cst.Name) and node.value in names
+
+
+def appended(line: cst.CSTNode) -> tuple[cst.BaseExpression, cst.Arg] | None:
+    """The list that a statement does nothing but append to, and what it appends."""
+    call = lone_call(line)
+    if call is None or not call.args or not isinstance(call.func, cst.Attribute):
+        return None
+    return (call.func.value, call.args[0]) if call.func.attr.value == "append" else None
+
+
 def lone_call(line: cst.CSTNode) -> cst.Call | None:
     """The call that is all of a statement, whose result is dropped."""
     return call_of(line) if isinstance(simple(line), cst.Expr) else None
