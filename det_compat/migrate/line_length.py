@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import TypeAlias, TypeVar
 
 import libcst as cst
-from libcst import matchers as m
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.tree.file import Line
@@ -71,7 +70,7 @@ def _spread(node: _Container, depth: int, width: int) -> _Container:
     text = ", ".join(map(_text, items))
     is_short = len(text) <= width - (depth + 1) * INDENT
     # A generator expression without parentheses must not have a comma behind it.
-    is_generator = len(items) == 1 and m.matches(items[0], m.Arg(value=m.GeneratorExp()))
+    is_generator = len(items) == 1 and isinstance(getattr(items[0], "value", 0), cst.GeneratorExp)
     newline = "\n" + " " * INDENT * (depth + 1)
     if not isinstance(node, cst.Call) or not (is_short or is_generator):
         narrow = (_text(_narrow(item, depth + 1, width)) for item in items)
@@ -114,9 +113,17 @@ def spaced(body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
 
 def dedented(node: _Node, spaces: int = INDENT) -> _Node:
     """An expression or statement of several lines, ``spaces`` to the left but for the first."""
+    return ensure_type(node.visit(_Dedenting(spaces)), type(node))
 
-    def shorter(space: cst.CSTNode, _: object) -> cst.CSTNode:
-        last = ensure_type(space, cst.ParenthesizedWhitespace).last_line
-        return space.with_deep_changes(last, value=last.value.removeprefix(" " * spaces))
 
-    return ensure_type(m.replace(node, m.ParenthesizedWhitespace(), shorter), type(node))
+class _Dedenting(cst.CSTTransformer):
+    def __init__(self, spaces: int) -> None:
+        super().__init__()
+        self._spaces = " " * spaces
+
+    def leave_ParenthesizedWhitespace(
+        self, original_node: cst.ParenthesizedWhitespace, updated_node: cst.ParenthesizedWhitespace
+    ) -> cst.ParenthesizedWhitespace:
+        last = updated_node.last_line
+        shorter = last.value.removeprefix(self._spaces)
+        return updated_node.with_deep_changes(last, value=shorter)

@@ -120,9 +120,9 @@ def _rewritten(
     with without_collector():
         for step in TARGETS[to]:
             made = _step(step, analyses, made)
+        made = {path: _tidied(result, exported) for path, result in made.items()}
     # The analysis may have found more that cannot be read.
-    unreadable = {p: sources[p].unreadable[0].reason for p in texts if sources[p].unreadable}
-    return {path: _tidied(result, exported) for path, result in made.items()}, unreadable
+    return made, {p: sources[p].unreadable[0].reason for p in texts if sources[p].unreadable}
 
 
 def _reviewed(
@@ -133,7 +133,7 @@ def _reviewed(
     left_out: dict[Path, Path] = {}
     for group in grouped:
         results, problems = [found[path] for path in group if path in found], Problems()
-        with problems.of(*group):
+        with problems.of(*group), without_collector():
             results, more = reviewed(results, is_lightning=to == "lightning", but=aside)
             left_out |= more
         if problems:
@@ -178,10 +178,13 @@ def _tidied(result: FileResult, exported: dict[str, set[str]]) -> FileResult:
         return result
     problems = Problems()
     with problems.of(result.path):
-        tree = cst.parse_module(result.after)
         asked = exported.get(result.path.stem, set())
-        if result.path.name != "__init__.py" and "*" not in asked:
-            tree = without_unused(tree, result.before, asked)
+        is_open = result.path.name == "__init__.py" or "*" in asked
+        tree = (
+            cst.parse_module(result.after)
+            if is_open
+            else without_unused(result.after, result.before, asked)
+        )
         return replace(result, after=line_length.apply(tree, result.before).bytes)
     # The lines are long, which is no reason to lose what has been migrated.
     return result

@@ -5,7 +5,6 @@ import symtable
 from dataclasses import replace
 
 import libcst as cst
-from libcst import matchers as m
 
 from det_compat.migrate.results import FileResult
 from det_compat.migrate.target import Problems
@@ -53,7 +52,7 @@ class _Renaming(cst.CSTTransformer):
     def leave_Attribute(
         self, original: cst.Attribute, updated: cst.Attribute
     ) -> cst.BaseExpression:
-        if self._is_short and m.matches(original, m.Attribute(value=m.Name("pl"))):
+        if self._is_short and syntax.is_name(original.value, "pl"):
             return updated.with_changes(value=cst.Name("L"))
         return updated
 

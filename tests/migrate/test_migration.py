@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -143,3 +145,9 @@ def test_two_processes_make_of_files_what_one_does(
     assert made[0] == made[1]
     assert len(made[0].changed) == 2
     assert len(made[0].failed) == 1
+
+
+def test_nothing_needs_the_matchers_of_libcst() -> None:
+    # They take as long to import as all the rest of it.
+    code = "import sys, det_compat.migrate.migration; sys.exit('libcst.matchers' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,7 +1,6 @@
 """The attributes of trials that are aliases of what a LightningModule has."""
 
 import libcst as cst
-from libcst import matchers as m
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.early.late_models import unregistered
@@ -18,13 +17,6 @@ _IS_DROPPED = (
     "experimental.disable_dataset_reproducibility_checks",
     "experimental.use_amp",
 )
-
-
-_SELF = m.Name("self")
-#: A variable, or an attribute of the trial itself.
-_OWN = m.OneOf(m.Name(), m.Attribute(value=m.Name()))
-_KEEPING = m.Assign([m.AssignTarget(m.Attribute()), m.ZeroOrMore()])
-_OWN_HPARAMS = m.Attribute(value=_SELF, attr=m.Name("hparams"))
 
 
 def drop_aliases(tree: cst.Module, file: LightningFile) -> cst.Module:
@@ -48,7 +40,7 @@ class _Aliases(LightningTransformer):
 
     def leave_Arg(self, original: cst.Arg, updated: cst.Arg) -> cst.Arg:
         is_given = self._has_hparams and self.plan is not None and not updated.star
-        if self.plan is None or not is_given or not m.matches(updated.value, _OWN_HPARAMS):
+        if self.plan is None or not is_given or syntax.code(updated.value) != "self.hparams":
             return updated
         return updated.with_changes(value=self.plain_hparams(updated.value))
 
@@ -127,7 +119,9 @@ class _Aliases(LightningTransformer):
         if self.plan is None or small.value is None:
             return False
         target, value = _target(small), _without_cast(small.value)
-        if not m.matches(target, _OWN) or self._is_shared(target):
+        # A variable, or an attribute of the trial itself.
+        stem = target.value if isinstance(target, cst.Attribute) else target
+        if not isinstance(stem, cst.Name) or self._is_shared(target):
             return False
         if isinstance(value, cst.Call):
             inner = value.args[0].value if len(value.args) == 1 else value
@@ -147,7 +141,9 @@ class _Aliases(LightningTransformer):
 
     def _holds_module(self, small: cst.BaseSmallStatement | None) -> bool:
         """Whether a torch module keeps a context, which is a module now, or a trial itself."""
-        if not m.matches(small or cst.Pass(), _KEEPING) or not isinstance(small, cst.Assign):
+        if not isinstance(small, cst.Assign) or not isinstance(
+            small.targets[0].target, cst.Attribute
+        ):
             return False
         if self.plan is not None:
             own = syntax.self_name(self.method) if self.method is not None else ""

@@ -127,7 +127,7 @@ def use_loggers(tree: cst.Module, file: LightningFile) -> cst.Module:
 class _Writers(LightningTransformer):
     def visit_Module(self, node: cst.Module) -> None:
         finder = _WritersThatStay(self.file)
-        node.visit(finder)
+        syntax.transformed(node, finder)
         self._stay = finder.found
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:

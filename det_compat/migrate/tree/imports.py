@@ -75,21 +75,27 @@ def dropping(tree: cst.Module, transformer: cst.CSTTransformer) -> cst.Module:
     return transformed(tree.with_changes(body=body), transformer)
 
 
-def without_unused(tree: cst.Module, before: bytes, exported: Collection[str]) -> cst.Module:
+def without_unused(text: bytes, before: bytes, exported: Collection[str]) -> cst.Module:
     """The file without the imports at its top level that rewriting has left without a use.
 
     Args:
-        tree: the file.
+        text: the file.
         before: its text before it was rewritten: what nobody used then stays.
         exported: names that other files import from somewhere.
     """
-    old, new = ast.parse(before), ast.parse(tree.bytes)
-    idle_before = _bound(old) - _used(old)
-    idle = _bound(new) - _used(new) - idle_before - {*exported}
-    if not idle:
-        return tree
+    tree, kept = cst.parse_module(text), {*exported, *_unused(before)}
     # Without an import for type checkers, TYPE_CHECKING itself may be left without a use.
-    return without_unused(dropping(tree, _Idle(idle)), before, exported)
+    while idle := _unused(text) - kept:
+        tree = dropping(tree, _Idle(idle))
+        text = tree.bytes
+    return tree
+
+
+def _unused(text: bytes) -> set[str]:
+    """The names that a file imports at its top level, and does not use."""
+    tree = ast.parse(text)
+    bound = _bound(tree)
+    return bound - _used(tree) if bound else bound
 
 
 def _bound(tree: ast.Module) -> set[str]:

@@ -70,6 +70,19 @@ def call_of(node: cst.CSTNode | None) -> cst.Call | None:
     return value if isinstance(value, cst.Call) else None
 
 
+def is_name(node: object, *names: str) -> bool:
+    """Whether something is one of these names, a variable for example."""
+    return isinstance(node, cst.Name) and node.value in names
+
+
+def appended(line: cst.CSTNode) -> tuple[cst.BaseExpression, cst.Arg] | None:
+    """The list that a statement does nothing but append to, and what it appends."""
+    call = lone_call(line)
+    if call is None or not call.args or not isinstance(call.func, cst.Attribute):
+        return None
+    return (call.func.value, call.args[0]) if call.func.attr.value == "append" else None
+
+
 def lone_call(line: cst.CSTNode) -> cst.Call | None:
     """The call that is all of a statement, whose result is dropped."""
     return call_of(line) if isinstance(simple(line), cst.Expr) else None
@@ -232,7 +245,12 @@ def transformed(tree: _Tree, transformer: cst.CSTTransformer) -> _Tree:
 def find(node: cst.CSTNode, kind: type[_Node]) -> Iterator[_Node]:
     """Every node of a kind below ``node``, itself included, in order; no whitespace or commas."""
     # Most of what is asked has none, and says so at once.
-    return (each for each in below(node) if type(each) is kind) if has(node, kind) else iter(())
+    return iter(_found(node, kind)) if has(node, kind) else iter(())
+
+
+@lru_cache(maxsize=1 << 14)
+def _found(node: cst.CSTNode, kind: type[_Node]) -> tuple[_Node, ...]:
+    return tuple(each for each in below(node) if type(each) is kind)
 
 
 def returns(function: cst.FunctionDef) -> list[cst.Return]:

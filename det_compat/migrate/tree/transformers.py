@@ -1,7 +1,7 @@
 """Transformers that know where in a file they are."""
 
-from collections.abc import Collection
-from typing import ClassVar
+from collections.abc import Collection, Iterable
+from typing import Any, ClassVar
 
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider, ProviderT
@@ -23,12 +23,22 @@ def parsed(source: bytes) -> MetadataWrapper:
     """
     try:
         # Nobody else has the tree that is parsed here, so it need not be copied first.
-        return MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
+        return _Wrapper(cst.parse_module(source), unsafe_skip_copy=True)
     except cst.ParserSyntaxError as error:
         raise CannotRewriteError(f"LibCST cannot parse it: {error.message}") from error
     except UnicodeDecodeError as error:
         # Python's parser does not look into comments, its import does.
         raise CannotRewriteError(f"it is not in its encoding: {error}") from error
+
+
+class _Wrapper(MetadataWrapper):
+    """One that nobody goes through in vain: LibCST does for providers that do not ask it to."""
+
+    def visit_batched(
+        self, visitors: Iterable[cst.BatchableCSTVisitor], *args: Any, **kwargs: Any
+    ) -> cst.CSTNode:
+        every = [*visitors]
+        return super().visit_batched(every, *args, **kwargs) if every else self.module
 
 
 class ScopedTransformer(cst.CSTTransformer):

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
-from libcst import matchers as m
 
 from det_compat.analysis.expressions import words
 from det_compat.migrate.tree import syntax
@@ -77,11 +76,9 @@ def attributes_changed(method: cst.FunctionDef) -> Iterator[str]:
     for call in syntax.find(method.body, cst.Call):
         for changed in _changed_by_call(call):
             yield from _stem(changed, own)
-        if m.matches(call, _SETS_BY_NAME) and syntax.code(call.args[0].value) == own:
+        by_name = syntax.is_name(call.func, "setattr", "delattr") and len(call.args) > 1
+        if by_name and syntax.is_name(call.args[0].value, own):
             yield syntax.code(call.args[1].value).strip("'\"")
-
-
-_SETS_BY_NAME = m.Call(m.Name("setattr") | m.Name("delattr"), [m.Arg(), m.Arg(), m.ZeroOrMore()])
 
 
 def _changed_by_call(call: cst.Call) -> Iterator[cst.BaseExpression]:
@@ -112,15 +109,10 @@ def _stems(node: cst.Assign, own: str) -> Iterator[str]:
 def _stem(node: cst.BaseExpression, own: str) -> Iterator[str]:
     """The attribute of ``own`` that ``self.a``, ``self.a[0]`` or ``self.a.b`` begins with."""
     while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call)):
-        if m.matches(node, m.Attribute(value=m.Name(own) | _class_of(own))):
-            assert isinstance(node, cst.Attribute)
+        if isinstance(node, cst.Attribute) and syntax.code(node.value) in (own, f"type({own})"):
             yield node.attr.value
             return
         node = node.func if isinstance(node, cst.Call) else node.value
-
-
-def _class_of(own: str) -> m.Call:
-    return m.Call(m.Name("type"), [m.Arg(m.Name(own))])
 
 
 def attributes_read(method: cst.FunctionDef) -> Iterator[str]:

@@ -23,9 +23,15 @@ def below(node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
 
 
 def _collect(node: cst.CSTNode, found: list[cst.CSTNode]) -> None:
+    # What ``children`` yields is written out here, and in ``_kinds_below``, which run most often.
     found.append(node)
-    for child in children(node):
-        _collect(child, found)
+    for name in _fields(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, (list, tuple)):
+            for child in value:
+                _collect(child, found)
+        elif type(value) not in _NO_NODES:
+            _collect(value, found)
 
 
 def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -97,7 +103,23 @@ def _left(node: cst.CSTNode, transformer: cst.CSTTransformer, shown: int) -> Lef
                 assert isinstance(made, cst.CSTNode), f"{name} must be one node"
                 changes[name] = made
     made = node.with_changes(**changes) if changes else node
-    return transformer.on_leave(node, made) if is_shown else made
+    after = transformer.on_leave(node, made) if is_shown else made
+    # What is known of a node, and of all around it, is known of one that is the same.
+    return node if after is not made and made is node and _is_same(node, after) else after
+
+
+def _is_same(node: cst.CSTNode, other: object) -> bool:
+    """Whether a node was made anew of the parts that another has."""
+    return type(node) is type(other) and all(
+        _are_same(getattr(node, name), getattr(other, name)) for name in type(node).__slots__
+    )
+
+
+def _are_same(part: object, other: object) -> bool:
+    # LibCST says of two nodes that they are equal if they are one.
+    if isinstance(part, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(part) == len(other) and all(map(operator.is_, part, other))
+    return part is other or part == other
 
 
 def _several(
@@ -140,8 +162,13 @@ def _kinds_below(node: cst.CSTNode) -> int:
     known = _KINDS_BELOW.get(id(node))
     if known is None:
         kinds = _bit(type(node))
-        for child in children(node):
-            kinds |= _kinds_below(child)
+        for name in _fields(type(node)):
+            value = getattr(node, name)
+            if isinstance(value, (list, tuple)):
+                for child in value:
+                    kinds |= _kinds_below(child)
+            elif type(value) not in _NO_NODES:
+                kinds |= _kinds_below(value)
         if len(_KINDS_BELOW) > 1 << 17:
             _KINDS_BELOW.clear()
         # The node is kept with them, so that no other can have its place in memory.

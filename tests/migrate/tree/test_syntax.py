@@ -67,3 +67,15 @@ def test_what_nothing_has_changed_stays_the_same_node() -> None:
     assert made.code == "a = b\nc = e  # why\n"
     assert made.body[0] is tree.body[0]
     assert syntax.each(tree, cst.Name, lambda n: n) is tree
+
+
+def test_what_is_made_anew_of_the_same_parts_stays_the_same_node() -> None:
+    class Making(cst.CSTTransformer):
+        def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
+            return updated.with_changes(attr=updated.attr, lpar=[*updated.lpar])
+
+        def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.Name:
+            return updated.with_changes(value=updated.value)
+
+    tree = cst.parse_module("a.b = (c.d)\n")
+    assert syntax.transformed(tree, Making()) is tree

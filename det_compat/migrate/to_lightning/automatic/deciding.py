@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
-from libcst import matchers as m
 
 from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.automatic.loss import copied, is_entry, loss_of
@@ -342,7 +341,8 @@ def _pairs(node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpr
 
 def _is_key(target: cst.Subscript) -> bool:
     """Whether something is set under a text, which is a dict's."""
-    return m.matches(target, m.Subscript(slice=[m.SubscriptElement(m.Index(m.SimpleString()))]))
+    index = target.slice[0].slice if len(target.slice) == 1 else None
+    return isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)
 
 
 def _is_new(value: cst.BaseExpression, is_late: bool) -> bool:
@@ -369,9 +369,7 @@ def _sees(
 ) -> bool:
     """Whether a statement uses the object as a whole, or one of these attributes."""
     attributes = [
-        node
-        for node in syntax.find(line, cst.Attribute)
-        if m.matches(node, m.Attribute(value=m.Name(own_name)))
+        node for node in syntax.find(line, cst.Attribute) if syntax.is_name(node.value, own_name)
     ]
     known = {f"{own_name}.{text}" for text in harmless}
     spared = sum(syntax.code(node) in known for node in syntax.find(line, cst.Attribute))

@@ -100,7 +100,7 @@ class _Loaders(LightningTransformer):
         if self._is_whole() and isinstance(small, cst.Return) and small.value is not None:
             comment = cst.EmptyLine(comment=cst.Comment(_WHOLE))
             return updated.with_changes(leading_lines=[*updated.leading_lines, comment])
-        was_call = syntax.call_of(original) is not None
+        was_call = updated is not original and syntax.call_of(original) is not None
         return cst.RemoveFromParent() if was_call and syntax.is_idle(updated) else updated
 
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:

@@ -37,7 +37,7 @@ def with_word_of_seeds(node: cst.ClassDef, symbols: Symbols, around: Elsewhere) 
     node, texts = _with_word_of_loaders(node, symbols, around), around.texts
     node = with_word_of_processes(node, symbols, texts)
     own = syntax.methods(node)
-    if _SEEDING.search(syntax.code(node)):
+    if any(_SEEDING.search(syntax.code(call.func)) for call in syntax.find(node, cst.Call)):
         return node
     names = {*reachable(own, "__init__", *NAMES)}
 
@@ -58,7 +58,7 @@ def _with_word_of_loaders(node: cst.ClassDef, symbols: Symbols, around: Elsewher
 
     Such a function made one of Determined's, or the trial would have said that it need not.
     """
-    if "disable_dataset_reproducibility_checks" in syntax.code(node):
+    if syntax.has_attribute(node, "disable_dataset_reproducibility_checks"):
         return node
     for name, method in syntax.methods(node).items():
         if name not in NAMES:

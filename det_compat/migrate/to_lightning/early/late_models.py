@@ -265,7 +265,7 @@ class _Late(LightningTransformer):
         return unregistered(original.target, value) if is_late and value is not None else updated
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
-        if syntax.code(original) == syntax.code(updated) or len(original.body) > 1:
+        if updated is original or len(original.body) > 1:
             return updated
         lines = [cst.SimpleStatementLine([small]) for small in updated.body]
         lines[0] = lines[0].with_changes(leading_lines=updated.leading_lines)

@@ -13,26 +13,38 @@ from det_compat.migrate.tree.file import Line
 from det_compat.migrate.tree.symbols import Symbols
 
 #: What lists and dicts are asked for that those of modules do not have.
-_USE = (
-    r"\.{0}\.(get|setdefault|copy|popitem|index|remove|sort|reverse|count|clear)\("
-    r"|\*\*\w+\.{0}\b"
-)
+_ASKED = words("get setdefault copy popitem index remove sort reverse count clear")
+_SPREAD = re.compile(r"\w+\.(\w+)")
 _TAKEN = RESERVED | words("keys values items update pop clear call forward")
 
 
 def kept_plain(tree: cst.Module, symbols: Symbols) -> set[str]:
     """The attributes that stay a list or dict of models: a ModuleList or ModuleDict would fail."""
-    text, names = tree.code, set()
+    names = set[str]()
     for method in syntax.find(tree, cst.FunctionDef):
         wrapped = (w for w in wrappings(method, symbols) if w.member == "wrap_model")
         names |= {w.attribute.partition("[")[0].removesuffix(".values()") for w in wrapped}
+    if not names:
+        return names
+    plain = {*_used_plain(tree)}
     assigned = [pair for line in syntax.find(tree, cst.Assign) for pair in syntax.pairs(line)]
     return {
         name
         for name in names
-        if re.search(_USE.format(re.escape(name)), text)
+        if name in plain
         or not all(is_key for target, value in assigned for is_key in _keys(name, target, value))
     }
+
+
+def _used_plain(tree: cst.Module) -> Iterator[str]:
+    """The attributes that are used as only lists and dicts of Python's can be."""
+    for call in syntax.find(tree, cst.Call):
+        owner, _, method = syntax.code(call.func).rpartition(".")
+        yield from [owner.rpartition(".")[2]] if method in _ASKED and "." in owner else []
+    spread = [each.value for each in syntax.find(tree, cst.Arg) if each.star == "**"]
+    spread += [each.value for each in syntax.find(tree, cst.StarredDictElement)]
+    found = (_SPREAD.match(syntax.code(value)) for value in spread)
+    yield from (each[1] for each in found if each)
 
 
 def _keys(name: str, target: cst.BaseExpression, value: cst.BaseExpression) -> Iterator[bool]:

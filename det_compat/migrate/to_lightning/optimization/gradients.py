@@ -254,6 +254,8 @@ def scaler_hooks(own: Mapping[str, cst.FunctionDef], symbols: Symbols) -> list[c
     for method in own.values():
         lines = [*syntax.find(method, cst.SimpleStatementLine)]
         wrapping = [line for line in lines if symbols.calls(line, "wrap_scaler")]
+        if not wrapping:
+            continue
         # A variable that is wrapped, or is what is wrapped, is kept elsewhere.
         names = {syntax.target_of(line) for line in wrapping}
         calls = (call for line in wrapping for call in symbols.calls(line, "wrap_scaler"))

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
-from libcst import matchers as m
-from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.optimization.step_modes import kept_mode
 from det_compat.migrate.tree import syntax
@@ -149,7 +147,7 @@ def _always_sets(
 
 
 def _is_none(small: cst.BaseSmallStatement | None) -> bool:
-    return m.matches(getattr(small, "value", cst.Pass()), m.Name("None"))
+    return syntax.is_name(getattr(small, "value", None), "None")
 
 
 def _otherwise(orelse: cst.If | cst.Else) -> Sequence[cst.BaseStatement]:
@@ -196,11 +194,10 @@ def _kept(line: Line) -> Iterator[tuple[cst.BaseExpression | None, str, bool, st
         yield value, attribute, True, ""
     elif attribute:
         yield value, attribute, False, ""
-    elif m.matches(line, _APPENDING):
-        call = ensure_type(value, cst.Call)
-        owner = syntax.code(ensure_type(call.func, cst.Attribute).value)
+    elif appended := syntax.appended(line):
+        owner = syntax.code(appended[0])
         if "." in owner:
-            yield call.args[0].value, owner.partition(".")[2], True, ""
+            yield appended[1].value, owner.partition(".")[2], True, ""
 
 
 def _names_of(made: cst.DictComp) -> str:
@@ -237,10 +234,6 @@ def _attribute(target: str) -> str:
     key = key.removesuffix("]")
     is_known = key.isdigit() or (key[:1] in ("'", '"') and key[-1:] == key[:1])
     return f"{owner}.values()" if bracket and not is_known else attribute
-
-
-_APPEND = m.Call(func=m.Attribute(attr=m.Name("append")), args=[m.AtLeastN(n=1)])
-_APPENDING = m.SimpleStatementLine(body=[m.Expr(value=_APPEND)])
 
 
 def _without_cast(value: cst.BaseExpression | None) -> cst.Call | None:

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Sequence
 
 import libcst as cst
-from libcst import matchers as m
-from libcst.helpers import ensure_type
 
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line
@@ -13,8 +11,6 @@ from det_compat.migrate.tree.symbols import Symbols
 
 #: The methods that give back what they are given, for a module that wraps nothing.
 _SAME = ("wrap_model", "wrap_optimizer", "wrap_lr_scheduler", "wrap_reducer")
-_EMPTY = m.List(elements=[]) | m.Dict(elements=[])
-_APPEND = m.Call(func=m.Attribute(attr=m.Name("append")), args=[m.Arg(star="")])
 
 
 def keep_rebound(tree: cst.Module, symbols: Symbols) -> cst.Module:
@@ -65,7 +61,7 @@ class _Sinking(cst.CSTTransformer):
         for index, later in enumerate(rest):
             small = syntax.simple(later)
             values = _keeps(later)
-            found = next((v for v in values if m.matches(v, m.Name(name))), None)
+            found = next((v for v in values if syntax.is_name(v, name)), None)
             before = values[: values.index(found)] if found is not None else values
             if any(self._symbols.calls(value, member) for value in before):
                 return None
@@ -81,8 +77,8 @@ def _keeps(line: cst.BaseStatement) -> list[cst.BaseExpression]:
     """What a statement keeps in attributes or containers, or returns."""
     small = syntax.simple(line)
     value = getattr(small, "value", None)
-    if isinstance(small, cst.Expr) and m.matches(small.value, _APPEND):
-        return [ensure_type(small.value, cst.Call).args[0].value]
+    if (appended := syntax.appended(line)) and not appended[1].star:
+        return [appended[1].value]
     target = syntax.target_of(line) or ""
     is_kept = isinstance(small, cst.Return) or "." in target or "[" in target
     return syntax.parts(value) if is_kept and value is not None else []
@@ -126,9 +122,9 @@ def _kept_containers(function: cst.FunctionDef, symbols: Symbols) -> cst.Functio
     bound = _bound(function)
     for made in lines:
         name, value = syntax.target_of(made) or "", getattr(syntax.simple(made), "value", None)
-        if not m.matches(value or made, _EMPTY) or bound.count(name) != 1:
+        if not _is_empty(value) or bound.count(name) != 1:
             continue
-        keeping = [line for line in lines if m.matches(line, _keeping(own, name))]
+        keeping = [line for line in lines if _is_keeping(line, own, name)]
         if len(keeping) != 1 or not any(_fills(line, name, symbols) for line in inner):
             continue
         target = syntax.target_of(keeping[0]) or ""
@@ -145,7 +141,7 @@ def _apart(line: cst.BaseStatement, is_filled: Callable[[str], bool]) -> list[cs
     """A statement that sets several empty containers, as one for each if one of them is filled."""
     small = syntax.simple(line)
     pairs = [*syntax.pairs(small)] if isinstance(small, cst.Assign) else []
-    is_empty = all(m.matches(value, _EMPTY) for _, value in pairs)
+    is_empty = all(_is_empty(value) for _, value in pairs)
     if len(pairs) < 2 or not is_empty or not any(is_filled(syntax.code(t)) for t, _ in pairs):
         return [line]
     made: list[cst.BaseStatement] = [
@@ -155,10 +151,18 @@ def _apart(line: cst.BaseStatement, is_filled: Callable[[str], bool]) -> list[cs
     return [above(made[0], comments_of(line)), *made[1:]]
 
 
-def _keeping(own: str, name: str) -> m.SimpleStatementLine:
-    """A statement that keeps a variable in an attribute."""
-    target = m.AssignTarget(target=m.Attribute(value=m.Name(own)))
-    return m.SimpleStatementLine(body=[m.Assign(targets=[target], value=m.Name(name))])
+def _is_empty(value: cst.CSTNode | None) -> bool:
+    return isinstance(value, (cst.List, cst.Dict)) and not value.elements
+
+
+def _is_keeping(line: cst.CSTNode, own: str, name: str) -> bool:
+    """Whether a statement keeps a variable in an attribute."""
+    small = syntax.simple(line)
+    if not isinstance(small, cst.Assign) or len(small.targets) != 1:
+        return False
+    target = small.targets[0].target
+    is_own = isinstance(target, cst.Attribute) and syntax.is_name(target.value, own)
+    return is_own and syntax.is_name(small.value, name)
 
 
 def _fills(line: Line, name: str, symbols: Symbols) -> bool:

@@ -88,7 +88,7 @@ def _kept(method: cst.FunctionDef, symbols: Symbols) -> Iterator[tuple[str, str]
 
 def _is_part(name: str, makers: Makers, code: str) -> bool:
     """Whether something else has it in it, which need not be a copy."""
-    uses = re.findall(rf"[\w.]+\([^()]*\bself\.{name}\b[^().]*\)", code)
+    uses = re.findall(rf"(?<![\w.])[\w.]+\([^()]*\bself\.{name}\b[^().]*\)", code)
     return any(not _COPIES.search("\n".join(makers.texts(use))) for use in uses)
 
 

@@ -352,7 +352,7 @@ def name_wrapped(tree: cst.Module, symbols: Symbols) -> cst.Module:
         kept = {
             name: _attributes(node, member, symbols)
             for name, member in _LISTS.items()
-            if any(f".{name}" in syntax.code(line) for line in syntax.find(node, cst.FunctionDef))
+            if syntax.has_attribute(node, name)
         }
         known = {name: found for name, found in kept.items() if found}
         return syntax.transformed(node, _Naming(symbols, known)) if known else node

@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import libcst as cst
-from libcst import matchers as m
 
 from det_compat.analysis.scopes import Object, Scope
 from det_compat.migrate.target import Target
@@ -106,7 +105,7 @@ class _Changing(cst.CSTTransformer):
 
 
 def _is_device(node: cst.BaseExpression) -> bool:
-    return m.matches(node, m.Attribute(m.Name("self"), m.Name("device")))
+    return syntax.code(node) == "self.device"
 
 
 def _moved(method: cst.FunctionDef) -> Iterator[cst.SimpleStatementLine]:

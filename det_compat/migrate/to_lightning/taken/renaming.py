@@ -1,9 +1,9 @@
 """New names for what a LightningModule has for something else."""
 
+import re
 from collections.abc import Collection, Iterator
 
 import libcst as cst
-from libcst import matchers as m
 
 from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
 from det_compat.migrate.tree import syntax
@@ -84,14 +84,8 @@ def rename_reserved(tree: cst.Module, file: LightningFile) -> cst.Module:
     return syntax.transformed(tree, _Renaming(file)) if file.renamed else tree
 
 
-_SELF = m.Name("self") | m.Name("cls")
 #: A trial in its own class, that class, and what it has from its bases.
-_TRIAL = (
-    _SELF
-    | m.Attribute(_SELF, m.Name("__class__"))
-    | m.Call(m.Name("type"), [m.Arg(_SELF)])
-    | m.Call(m.Name("super"))
-)
+_TRIAL = re.compile(r"(self|cls)(\.__class__)?|type\((self|cls)\)|super\([^()]*\)")
 
 
 class _Renaming(LightningTransformer):
@@ -100,6 +94,6 @@ class _Renaming(LightningTransformer):
         return cst.Name(new_name(name.value)) if is_taken else name
 
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
-        if not m.matches(original.value, _TRIAL):
+        if not _TRIAL.fullmatch(syntax.code(original.value)):
             return updated
         return updated.with_changes(attr=self._renamed(updated.attr))
