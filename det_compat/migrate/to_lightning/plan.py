@@ -137,11 +137,9 @@ class TrialPlan:
         if any(plan.leaves_unused for plan in self.ancestors):
             return True
         passes = sum(plan.own.backwards for plan in self.ancestors)
-        models = [model.attribute for model in self.all_models]
-        are_several = any(
-            len(names) > 1 or any(name.startswith("*") for name in names)
-            for names in (models, self.all_optimizers)
-        )
+        kept = ([model.attribute for model in self.all_models], self.all_optimizers)
+        # A star stands for all that a list or a dict has.
+        are_several = any(len(names) > 1 or "*" in "".join(names) for names in kept)
         return not self.is_automatic and passes > 1 and are_several
 
     @cached_property

@@ -254,7 +254,8 @@ class _Rewriting:
         if self._changes_modes():
             texts = self.file.elsewhere.texts.values()
             made += modes.training_mode(plan.all_models, self.node, self.own, texts)
-        made += [syntax.method(gradients.KEEPING)] if self._keeps_gradients() else []
+        keeps = stepping.keeps_gradients(self.node, plan, self.file)
+        made += [syntax.method(gradients.KEEPING)] if keeps else []
         made += [late_hook(self._late_metrics)] if self._late_metrics else []
         hooks = loaders.transfer_hooks(plan.own.stays, plan.arrays)
         updating = any(map(updates_at_start, self.others))
@@ -293,34 +294,6 @@ class _Rewriting:
             return True
         unknown = modes.makes_unknown(self.node, self.file.symbols, self.file.elsewhere)
         return unknown or modes.leaves_evaluating(self.node, self.own)
-
-    def _keeps_gradients(self) -> bool:
-        """Whether gradients may be there when a validation starts, which Lightning clears."""
-        if self.plan.accumulation is not None:
-            return True
-        grows = "add_param_group" in self.file.elsewhere.asked
-        every = self.plan.all_optimizers
-        trains = self.plan.is_root or "train_batch" in self.own
-        if trains and (grows or len(every) > 1 or "".join(every).startswith("*")):
-            # The backward pass of one may go through the models of another, or through what it is
-            # to train later.
-            return grows or not (self._empties() or self._zeroes_first())
-        return gradients.may_be_kept(self.own, self.file.symbols)
-
-    def _empties(self) -> bool:
-        """Whether the batches leave no gradients, but those that nothing steps."""
-        plan, every = self.plan, self.file.trials.values()
-        texts, symbols = self.file.elsewhere.texts, self.file.symbols
-        return not any(plan in p.ancestors[1:] for p in every) and gradients.are_emptied(
-            self.node, plan.all_optimizers, symbols, texts
-        )
-
-    def _zeroes_first(self) -> bool:
-        """Whether the batches zero all gradients that are there before they step."""
-        texts = self.file.elsewhere.texts
-        return self.plan.is_whole and gradients.are_zeroed_first(
-            self.own, self.plan.all_optimizers, self.file.symbols, texts
-        )
 
     def _calls_evaluation(self) -> bool:
         """Whether the class keeps its evaluation, and needs a validation_step that calls it."""

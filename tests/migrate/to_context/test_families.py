@@ -94,7 +94,8 @@ def test_the_scheduler_of_a_base_is_that_of_the_module(tmp_path):
     heir = f"{HEIR}\n{BASE[slice(*train)].rstrip()}\n"
     _, heir = of_family(tmp_path, heir, BASE[: train[0]] + BASE[train[1] :], to="lightning")
     assert method(heir, "configure_optimizers").endswith("return [self.opt], [self.lr_scheduler]")
-    assert method(heir, "step_schedulers").endswith("self.lr_scheduler.step()")
+    step = "    if self.trainer.is_last_batch:\n        self.lr_scheduler.step()"
+    assert method(heir, "training_step").endswith(step)
     assert "MIGRATE" not in heir
 
 

@@ -253,7 +253,7 @@ def test_an_older_trial_may_have_no_scheduler(tmp_path):
     lacking = f'        if self.context.get_hparam("plain"):\n            return None\n{change}'
     made = rewritten(tmp_path, OLD.replace(change, lacking))
     assert "MIGRATE" not in made
-    assert 'if getattr(self, "lr_scheduler", None) is not None:' in made
+    assert "        if lr_scheduler is not None:\n            return {" in made
     assert "        return torch.optim.lr_scheduler.StepLR(optimizer, 2)\n" in made
 
 

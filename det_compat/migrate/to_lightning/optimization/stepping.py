@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterator, Mapping
 
 import libcst as cst
 
+from det_compat.migrate.to_lightning.optimization import gradients
 from det_compat.migrate.to_lightning.optimization.accumulation import Accumulation, when_due
-from det_compat.migrate.to_lightning.optimization.gradients import zeroes_gradients
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import FileTransformer, Line, Lines
@@ -107,7 +107,7 @@ def _written_out(
     name = syntax.code(optimizer)
     lines = clipping(syntax.argument(call, 1, "clip_grads"), name, functions, taken)
     lines += _step(name, scaler, made, taken)
-    if zeroes_gradients(call):
+    if gradients.zeroes_gradients(call):
         lines.append(f"{name}.zero_grad()")
     elif zero is not None and syntax.code(zero) != "False":
         lines += [f"if {syntax.code(zero)}:", f"    {name}.zero_grad()"]
@@ -239,3 +239,21 @@ def with_optimizers(
     names = [name if name in stepped else "_" for name in optimizers]
     first = syntax.statements(f"{', '.join(names)} = {own}.optimizers()\n")
     return syntax.with_body(changed, syntax.below_docstring(syntax.body_of(changed), first))
+
+
+def keeps_gradients(node: cst.ClassDef, plan: TrialPlan, file: LightningFile) -> bool:
+    """Whether gradients may be there when a validation starts, which Lightning clears."""
+    own, symbols, texts = syntax.methods(node), file.symbols, file.elsewhere.texts
+    every = plan.all_optimizers
+    trains = plan.is_root or "train_batch" in own
+    if plan.accumulation is not None:
+        return True
+    if trains and "add_param_group" in file.elsewhere.asked:
+        return True
+    if not trains or (len(every) < 2 and not "".join(every).startswith("*")):
+        return gradients.may_be_kept(own, symbols)
+    # The backward pass of one may go through the models of another.
+    if plan.is_whole and gradients.are_zeroed_first(own, every, symbols, texts):
+        return False
+    has_heirs = any(plan in each.ancestors[1:] for each in file.trials.values())
+    return has_heirs or not gradients.are_emptied(node, every, symbols, texts)

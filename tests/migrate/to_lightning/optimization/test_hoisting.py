@@ -43,7 +43,7 @@ def test_a_lambda_that_wraps_is_a_function(kind, tmp_path):
     made = rewritten(tmp_path, trial((OPT, f"{more}\n        {made_by}\n        {calls}")))
     assert "MIGRATE" not in made and "lambda" not in made
     assert "def make(m, lr):\n            return torch.optim" in made
-    assert method(made, "configure_optimizers").endswith("return [self.opt, self.more]")
+    assert method(made, "configure_optimizers").endswith("return [opt, more]")
 
 
 def test_what_a_function_wraps_for_an_object_is_found_where_that_is_kept(tmp_path):

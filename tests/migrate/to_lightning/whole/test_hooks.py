@@ -91,7 +91,7 @@ def test_a_batch_that_the_loop_takes_apart_and_counts(tmp_path):
             loss = torch.nn.functional.mse_loss(model(x), y)
             losses.append(loss)
         losses = torch.stack(losses)
-        return {"error": losses.mean(), "last": loss, "n": len(data_loader)}
+        return {"error": losses.mean(), "last": loss, "sum": losses.sum() / len(data_loader)}
 '''
     module = made(tmp_path, evaluation)
     assert method(module, "on_validation_epoch_start") == (
@@ -114,7 +114,11 @@ def test_a_batch_that_the_loop_takes_apart_and_counts(tmp_path):
         "    losses = torch.stack(self.losses)\n"
         "    # on several devices, the mean of what each finds in its share of the data\n"
         "    self.log_dict(\n"
-        f'        {{"error": losses.mean(), "last": self.loss, "n": {count}}},\n'
+        "        {\n"
+        '            "error": losses.mean(),\n'
+        '            "last": self.loss,\n'
+        f'            "sum": losses.sum() / {count},\n'
+        "        },\n"
         "        sync_dist=True,\n"
         "    )"
     )
@@ -266,7 +270,7 @@ def test_hyperparameters_may_decide_what_is_logged(tmp_path):
         if math.isnan(total):
             total = 0.0
         if self.more:
-            found["more"] = total
+            found["more"] = total / n
         return found
 """
     assert "on_validation_epoch_end" in made(tmp_path, SUMS, (END, lines))
@@ -319,7 +323,7 @@ EVALUATIONS = {
             if last is not None and i > 1:
                 meter.update(last - loss, len(x))
             last = loss
-        return {"error": meter.sum / max(meter.n, 1), "last": loss, "n": len(data_loader)}
+        return {"error": meter.sum / max(meter.n, 1), "last": loss}
 """,
     "lists": """\
     def evaluate_full_dataset(self, data_loader):
@@ -335,7 +339,8 @@ EVALUATIONS = {
                 seen["all"] += 1
             outputs = np.concatenate(outputs)
         error = float((outputs**2).mean())
-        return {"error": error, "first": outputs[0, 0], "all": seen["all"]}
+        share = seen["short"] / seen["all"]
+        return {"error": error, "first": outputs[0, 0], "share": share}
 """,
     "carried": """\
     def evaluate_full_dataset(self, data_loader):
@@ -347,7 +352,7 @@ EVALUATIONS = {
                 state = 0.5 * previous + self.model(x).mean()
             steps += 1
         if steps:
-            state = state / steps
+            state = state / 2
         return {"error": state, "previous": previous}
 """,
 }
