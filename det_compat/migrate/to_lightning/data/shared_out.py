@@ -17,6 +17,8 @@ ORDER = "# Lightning shuffles this in several processes"
 _WHOLE = (
     "# several processes need a batch sampler that shares out, and use_distributed_sampler=False"
 )
+#: The comment on a loader of torch's, all of which Determined gave each process.
+_EACH = "# several processes share this out, unless pl.Trainer(use_distributed_sampler=False)"
 _TRAINING, _VALIDATION = "build_training_data_loader", "build_validation_data_loader"
 #: Data that are only iterated over, in any order of their own; Lightning takes them as they are.
 _STREAMS = words("IterableDataset IterDataPipe ChainDataset WebDataset")
@@ -67,6 +69,8 @@ class _Loaders:
                 return line
             if any(self._has_own_batches(call, method) for call in calls):
                 comment = _WHOLE
+            elif any(self._is_given_whole(call, method) for call in calls):
+                comment = _EACH
             elif is_training and any(self._keeps_order(call, method) for call in calls):
                 comment = ORDER
             else:
@@ -95,6 +99,14 @@ class _Loaders:
         name = self._symbols.path(call.func) or syntax.code(call.func)
         is_one = name.rpartition(".")[2] == "DataLoader"
         return is_one and not any(arg.star for arg in call.args)
+
+    def _is_given_whole(self, call: cst.Call, method: cst.FunctionDef) -> bool:
+        """Whether a call makes a loader of torch's that Lightning gives a sampler of its own."""
+        drawn = syntax.argument(call, 3, "sampler") or syntax.argument(call, 4, "batch_sampler")
+        data = [*self._values(syntax.argument(call, 0, "dataset"), method)]
+        is_stream = bool(data) and all(map(self._is_stream, data))
+        is_torchs = self._symbols.path(call.func) is None
+        return is_torchs and drawn is None and not is_stream
 
     def _keeps_order(self, call: cst.Call, method: cst.FunctionDef) -> bool:
         """Whether a call makes a loader that goes through its data from the first to the last."""

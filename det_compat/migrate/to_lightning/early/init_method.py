@@ -1,5 +1,6 @@
 """``__init__`` of a LightningModule: hyperparameters are its arguments."""
 
+import re
 from collections.abc import Collection
 
 import libcst as cst
@@ -176,12 +177,12 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> list[c
         # Given as one dict, they are what the module has.
         names = [p.name.value for p in (*init.params.params, *init.params.kwonly_params)]
         is_dict = plan.arguments.is_open and "hparams" in names
-        saved = "hparams" if is_dict else _left_out(plan, file)
+        saved = "hparams" if is_dict else _left_out(init, plan, file)
         # Lightning would take the arguments of mixins in front for hyperparameters, too.
         heirs = (p for p in file.trials.values() if plan in p.ancestors and p is not plan)
         if any(each.own.hands_rest_on for p in heirs for each in mixins_of(p)):
             saved = _all(init.params)
-        said = _LEFT_OUT if "ignore" in saved else ""
+        said = _LEFT_OUT if "_class_path" in saved else ""
         text = f"super().__init__()\n{said}{own}.save_hyperparameters({saved})\n"
         beside = [BATCHES] if plan.accumulation is not None else []
         beside += [name for name in names if name == _WORLD_SIZE.value]
@@ -208,13 +209,26 @@ def _counted_steps(plan: TrialPlan) -> str:
     return "# max_steps counts the steps of each optimizer\n" if several else ""
 
 
-def _left_out(plan: TrialPlan, file: LightningFile) -> str:
-    """What a module that does more than look up hyperparameters does not want among them."""
+def _left_out(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> str:
+    """What a module does not want among its hyperparameters.
+
+    That is what LightningCLI adds, where it does more than look hyperparameters up, and what
+    ``load_from_checkpoint`` and a run that goes on would refuse to unpickle: classes and models.
+    """
     is_whole = any(p.arguments.is_whole for p in file.trials.values() if plan in p.ancestors)
-    # LightningCLI adds these, by which load_from_checkpoint finds a class that it was not told.
-    return 'ignore=["_class_path", "_instantiator"]' if is_whole else ""
+    called = {syntax.code(call.func) for call in syntax.find(init.body, cst.Call)}
+    left = [
+        param.name.value
+        for param in (*init.params.params[1:], *init.params.kwonly_params)
+        if param.name.value in called
+        or (param.annotation and _OBJECTS.search(syntax.code(param.annotation.annotation)))
+    ]
+    left += ["_class_path", "_instantiator"] if is_whole else []
+    return f"ignore={left}".replace("'", '"') if left else ""
 
 
+#: Annotations of what is no plain value.
+_OBJECTS = re.compile(r"\b(Module|DataModule|Dataset|DataLoader|Callable|[Tt]ype\[)|^[Tt]ype$")
 _LEFT_OUT = "# LightningCLI adds these two, which are no hyperparameters\n"
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from tests.migrate.rewriting import HEADER, rewritten, trial
 
+DETERMINED_LOADER = "DataLoader([], batch_size=self.context.get_per_slot_batch_size())"
 ORDER = "# Lightning shuffles this in several processes\n"
 
 
@@ -22,6 +23,23 @@ def test_an_order_that_several_devices_do_not_keep_is_spoken_of(given, is_said, 
     loader = "batch_size=self.context.get_per_slot_batch_size()"
     made = rewritten(tmp_path, trial((loader, f"{loader}{given}")))
     assert made.count(ORDER) == is_said
+
+
+@pytest.mark.parametrize(
+    ("loader", "is_said"),
+    [
+        ("torch.utils.data.DataLoader([], batch_size=4)", True),
+        ("torch.utils.data.DataLoader([], shuffle=True)", True),
+        ("torch.utils.data.DataLoader([], batch_size=None)", True),
+        ("torch.utils.data.DataLoader([], sampler=order)", False),
+        ("torch.utils.data.DataLoader([], batch_sampler=order)", False),
+    ],
+)
+def test_loaders_that_each_process_had_for_itself_are_spoken_of(loader, is_said, tmp_path):
+    disabled = "context.experimental.disable_dataset_reproducibility_checks()\n        self.opt ="
+    made = rewritten(tmp_path, trial(("self.opt =", disabled), (DETERMINED_LOADER, loader)))
+    said = "# several processes share this out, unless pl.Trainer(use_distributed_sampler=False)\n"
+    assert made.count(said) == is_said
 
 
 def test_a_loader_without_batches_goes_through_what_has_an_order_of_its_own(tmp_path):

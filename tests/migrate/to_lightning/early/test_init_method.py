@@ -392,3 +392,18 @@ def test_what_several_devices_need_is_said_of_models_in_a_dict(tmp_path):
         (step, step * 2),
     )
     assert UNUSED_SAID in rewritten(tmp_path, source)
+
+
+@pytest.mark.parametrize(
+    ("given", "used", "saved"),
+    [
+        ("net_cls", "net_cls(2, 1)", 'ignore=["net_cls"]'),
+        ("net: torch.nn.Module", "net", 'ignore=["net"]'),
+        ("net_cls: Type[torch.nn.Module], n: int = 1", "net_cls(2, n)", 'ignore=["net_cls"]'),
+        ("n: int", "torch.nn.Linear(2, n)", ""),
+    ],
+)
+def test_classes_and_models_are_no_hyperparameters(given, used, saved, tmp_path):
+    """A checkpoint with one of them could not be loaded with ``weights_only``."""
+    source = trial(("self, context", f"self, context, {given}"), ("torch.nn.Linear(2, 1)", used))
+    assert f"self.save_hyperparameters({saved})\n" in rewritten(tmp_path, source)
