@@ -137,7 +137,7 @@ class TrialPlan:
         if any(plan.leaves_unused for plan in self.ancestors):
             return True
         passes = sum(plan.own.backwards for plan in self.ancestors)
-        kept = ([model.attribute for model in self.all_models], self.all_optimizers)
+        kept = [m.attribute for m in self.all_models], self.all_optimizers
         # A star stands for all that a list or a dict has.
         are_several = any(len(names) > 1 or "*" in "".join(names) for names in kept)
         return not self.is_automatic and passes > 1 and are_several
@@ -180,11 +180,13 @@ class TrialPlan:
     @property
     def renames_unknown(self) -> bool:
         """Whether a validation has the names of training, which are not all known."""
-        is_open = self.is_open and not self.all_reducers
-        known = self.own.validated | self.own.logged
+        known = {n for plan in self.ancestors for n in plan.own.validated | plan.own.logged}
         is_clear = not any(name.startswith("val") for name in known)
-        is_clear &= "evaluation_reducer" not in self.all_methods
-        return is_open and is_clear and self.is_whole and self.own.are_shared
+        is_clear &= "evaluation_reducer" not in self.all_methods and not self.all_reducers
+        return is_clear and any(
+            plan.is_open and plan.own.are_shared and (plan.is_mixin or self.is_whole)
+            for plan in self.ancestors
+        )
 
     @property
     def is_open(self) -> bool:

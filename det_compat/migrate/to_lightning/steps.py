@@ -17,6 +17,7 @@ from det_compat.migrate.to_lightning.automatic.loss import copied, is_entry, los
 from det_compat.migrate.to_lightning.data.batch_numbers import with_batch_number
 from det_compat.migrate.to_lightning.metrics.logged import EACH_BATCH, Logged
 from det_compat.migrate.to_lightning.metrics.names import (
+    ALL_RENAMED,
     renamed_where_made,
     said_of,
 )
@@ -181,7 +182,7 @@ def validation_step(
     own, renamed, are_all = syntax.self_name(method), plan.renamed, plan.renames_all
     said = said_of(renamed, is_open=plan.is_open)
     if plan.renames_unknown:
-        renamed, are_all, said = {}, True, "# val_ tells these from what training logs"
+        renamed, are_all, said = {}, True, ALL_RENAMED
     method, done = renamed_where_made(method, renamed)
     logged = Logged(own, options, None, renamed, are_all, done, said, reduction=by, shapes=shapes)
     method = logged.in_method(method)

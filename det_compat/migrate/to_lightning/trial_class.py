@@ -25,7 +25,13 @@ from det_compat.migrate.to_lightning.early.late import (
 from det_compat.migrate.to_lightning.early.mixins import mixin_init
 from det_compat.migrate.to_lightning.metrics.in_place import changed_in_place
 from det_compat.migrate.to_lightning.metrics.logged import EACH_BATCH, as_numbers, by_name
-from det_compat.migrate.to_lightning.metrics.names import numbers_of, said_of, with_numbers_of
+from det_compat.migrate.to_lightning.metrics.names import (
+    ALL_RENAMED,
+    numbers_of,
+    renamed_in,
+    said_of,
+    with_numbers_of,
+)
 from det_compat.migrate.to_lightning.metrics.on_cpu import Devices
 from det_compat.migrate.to_lightning.metrics.reducer_kinds import odd_makers
 from det_compat.migrate.to_lightning.metrics.reducers import reducer_hooks, updates_at_start
@@ -342,7 +348,11 @@ class _Rewriting:
             logs = by_name(plan.renamed, is_odd=bool(odd))
         if "none" in odd:
             logs = f"    {comment(_NO_NUMBER)}\n{logs}"
-        if said := said_of((), is_open=any(each.is_open for each in plan.ancestors)):
+        said = said_of((), is_open=any(each.is_open for each in plan.ancestors))
+        if plan.renames_unknown and not odd:
+            said = ALL_RENAMED
+            logs = f"    self.log_dict({renamed_in(metrics, (), is_every=True)}{EACH_BATCH})\n"
+        if said:
             logs = f"    {said}\n{logs}"
         header = f"def validation_step(self, {batch}, batch_idx):\n"
         return syntax.method(f"{header}    metrics = self.{name}({batch}{index})\n{logs}")

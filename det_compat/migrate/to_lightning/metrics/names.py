@@ -153,24 +153,62 @@ def _with_texts(key: Any, given: Mapping[str, str]) -> Any:
 
 def are_shared(own: _Methods, training: str, evaluation: str) -> bool:
     """Whether a validation returns nothing but what one call gives, and training the same call."""
-    calls = [_calls_returned(own[name], own) for name in (training, evaluation) if name in own]
-    return len(calls) == 2 and bool(calls[1]) and calls[1] == calls[0]
+    if training not in own or evaluation not in own:
+        return False
+    trained = _call_returned(own[training], own, may_add=True)
+    return trained != "" and trained == _call_returned(own[evaluation], own, may_add=False)
 
 
-def _calls_returned(method: cst.FunctionDef, own: _Methods) -> set[str]:
-    """The one call of a method of its own that a method returns; nothing for anything else."""
+def _call_returned(method: cst.FunctionDef, own: _Methods, *, may_add: bool) -> str:
+    """The one call whose dict a method returns, with other values at most; ``""`` for else.
+
+    It counts as another call if it has other texts among its arguments, which may be in names.
+    """
     known, found = assigned(method), set[str]()
     for each in syntax.returns(method):
-        value = each.value
-        for _ in range(3):
+        value, part = each.value, ""
+        for _ in range(4):
+            value = _items_of(value) or value
             name = syntax.code(value) if isinstance(value, cst.Name) else ""
-            if name and (_is_changed_by_call(method, name) or [*_stored_keys(method, name)]):
-                return set()
+            changed = name and (_is_changed_by_call(method, name) or [*_stored_keys(method, name)])
+            if changed and not may_add:
+                return ""
+            if name and known.get(name) is None:
+                value, part = _taken_apart(method, name) or (value, "")
             value = known.get(name) or value
-        if not isinstance(value, cst.Call) or _own_name(value, method) not in own:
-            return set()
-        found.add(syntax.code(value))
-    return found if len(found) == 1 else set()
+        if not isinstance(value, cst.Call):
+            return ""
+        texts = [syntax.code(a.value) for a in value.args if isinstance(a.value, cst.BaseString)]
+        is_own, called = _own_name(value, method) in own, syntax.code(value.func)
+        if not is_own and "." not in called:
+            return ""
+        found.add(" ".join((called, part, *texts)))
+    return found.pop() if len(found) == 1 else ""
+
+
+def _items_of(value: cst.BaseExpression | None) -> cst.BaseExpression | None:
+    """The dict of which another has all items, with other values; None for anything else."""
+    loop = value.for_in if isinstance(value, cst.DictComp) else None
+    if not isinstance(value, cst.DictComp) or loop is None or loop.ifs or loop.inner_for_in:
+        return None
+    key = next(iter(syntax.parts(loop.target)))
+    if syntax.code(key) != syntax.code(value.key) or not isinstance(loop.iter, cst.Call):
+        return None
+    owner, _, method = syntax.code(loop.iter.func).rpartition(".")
+    return syntax.expression(owner) if method == "items" else None
+
+
+def _taken_apart(method: cst.FunctionDef, name: str) -> tuple[cst.BaseExpression, str] | None:
+    """The call of whose result a variable is a part, and which."""
+    found = [
+        (line.value, str(parts.index(name)))
+        for line in syntax.find(method.body, cst.Assign)
+        for target in line.targets
+        if name in (parts := [syntax.code(part) for part in syntax.parts(target.target)])
+        and isinstance(line.value, cst.Call)
+        and len(parts) > 1
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def _stored_keys(
@@ -289,6 +327,9 @@ def said_of(renamed: Collection[str], *, is_open: bool = False) -> str:
         return f"# val_ tells these from what training logs: {', '.join(sorted(renamed))}{more}"
     return "# where training logs one of these names, give it another here" if is_open else ""
 
+
+#: What a comment says where all metrics of a validation get other names.
+ALL_RENAMED = "# val_ tells these from what training logs"
 
 #: The function that a file gets whose metrics are not all numbers, and only known at run time.
 NUMBERS_OF = """\

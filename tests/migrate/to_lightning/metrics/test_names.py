@@ -203,7 +203,7 @@ def test_a_callback_gets_these_under_their_names(tmp_path):
     [
         ('stage="val"', SAID.format("error")),
         ('"val"', SAID.format("error")),
-        ('stage="train"', SAID.format("error; others may be the same, too")),
+        ('stage="train"', "    # val_ tells these from what training logs\n"),
         ('"train"', "    # val_ tells these from what training logs\n"),
     ],
 )
@@ -215,3 +215,36 @@ def test_a_text_that_a_helper_is_given_may_be_in_its_names(given, said, tmp_path
         (RETURN, f"return self.measure(batch, {given})"),
     )
     assert said in method(rewritten(tmp_path, source), "validation_step")
+
+
+ASKS = "loss, info = self.algo.losses(self.model, batch, {0})\n        "
+ITEMS = "{{k: v.item() for k, v in info.items(){0}}}"
+
+
+@pytest.mark.parametrize(
+    ("trained", "validated", "is_said"),
+    [
+        (ASKS.format("n=3") + "return info", ASKS.format("n=4") + "return info", True),
+        (
+            ASKS.format(3) + "info.update(batch.more)\n        return " + ITEMS.format(""),
+            ASKS.format(4) + "return " + ITEMS.format(""),
+            True,
+        ),
+        ("return self.algo.losses(batch)", "return self.algo.losses(batch)", True),
+        # These may be other names.
+        (ASKS.format('"train"') + "return info", ASKS.format('"val"') + "return info", False),
+        (ASKS.format(3) + "return loss", ASKS.format(4) + "return info", False),
+        (
+            ASKS.format(3) + "return info",
+            ASKS.format(4) + "info.update(x)\n        return info",
+            False,
+        ),
+        (ASKS.format(3) + "return info", ASKS.format(4) + "return " + ITEMS.format(" if v"), False),
+        ("return self.algo.losses(batch)", "return self.algo.scores(batch)", False),
+    ],
+)
+def test_what_one_call_gives_to_both_has_the_same_names(trained, validated, is_said, tmp_path):
+    source = trial(('return {"loss": loss}', trained), (RETURN, validated))
+    made = method(rewritten(tmp_path, source), "validation_step")
+    assert ("# val_ tells these from what training logs\n" in made) is is_said
+    assert ('f"val_{name}"' in made) is is_said
