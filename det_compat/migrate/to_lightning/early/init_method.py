@@ -220,8 +220,11 @@ def _left_out(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> st
     left = [
         param.name.value
         for param in (*init.params.params[1:], *init.params.kwonly_params)
-        if param.name.value in called
-        or (param.annotation and _OBJECTS.search(syntax.code(param.annotation.annotation)))
+        if param.name.value not in plan.arguments.named
+        and (
+            param.name.value in called
+            or (param.annotation and _OBJECTS.search(syntax.code(param.annotation.annotation)))
+        )
     ]
     left += ["_class_path", "_instantiator"] if is_whole else []
     return f"ignore={left}".replace("'", '"') if left else ""

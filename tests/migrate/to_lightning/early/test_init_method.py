@@ -407,3 +407,9 @@ def test_classes_and_models_are_no_hyperparameters(given, used, saved, tmp_path)
     """A checkpoint with one of them could not be loaded with ``weights_only``."""
     source = trial(("self, context", f"self, context, {given}"), ("torch.nn.Linear(2, 1)", used))
     assert f"self.save_hyperparameters({saved})\n" in rewritten(tmp_path, source)
+
+
+def test_a_hyperparameter_that_becomes_a_class_is_one(tmp_path):
+    finds = "net_cls = getattr(torch.nn, context.get_hparam('net_cls'))\n        self.model ="
+    source = trial(("self.model =", finds), ("torch.nn.Linear(2, 1)", "net_cls(2, 1)"))
+    assert "self.save_hyperparameters()\n" in rewritten(tmp_path, source)
