@@ -1,5 +1,6 @@
 """LR schedulers that a trial steps itself, where Lightning steps none: when, and every how many."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 import libcst as cst
@@ -114,6 +115,10 @@ def _if_there(attribute: str) -> str:
     return of_self(attribute)
 
 
+#: A condition that stands again below what it is for.
+_AGAIN = re.compile(r"^(    if .*:\n)((?:        .*\n)+(?:\1(?:        .*\n)+)+)", re.M)
+
+
 def stepping_hooks(plan: TrialPlan, schedulers: list[WrappedScheduler]) -> list[cst.BaseStatement]:
     """The hooks that step schedulers, where Lightning does not."""
     if plan.is_automatic:
@@ -122,6 +127,7 @@ def stepping_hooks(plan: TrialPlan, schedulers: list[WrappedScheduler]) -> list[
     if plan.accumulation is not None:
         return stepping_when_due((s, _calls(s)) for s in schedulers)
     lines = "".join(map(_step, schedulers))
+    lines = _AGAIN.sub(lambda found: found[1] + found[2].replace(found[1], ""), lines)
     if plan.is_idle and not lines:
         lines = "    # there is no scheduler as in the base class\n    pass\n"
     header = f"def {_HOOK}(self, outputs, batch, batch_idx):\n"

@@ -299,6 +299,14 @@ def test_schedulers_step_in_their_order_after_the_last_batch_of_an_epoch(tmp_pat
         "    if self.trainer.is_last_batch:\n        self.schedule.step()\n    self.decay.step()"
     )
     first, second = CROSSED.index("        self.schedule"), CROSSED.index("        self.decay")
+    epochs = "".join(
+        CROSSED[first:second].replace("self.schedule", f"self.{name}") for name in "abc"
+    )
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", CROSSED[:first] + epochs + CROSSED[second:])))
+    steps = [f"        self.{name}.step()\n" for name in "abc"]
+    assert method(made, "training_step").endswith(
+        f"    if self.trainer.is_last_batch:\n{''.join(steps)}    self.decay.step()"
+    )
     turned = CROSSED[:first] + CROSSED[second:] + CROSSED[first:second]
     made = rewritten(tmp_path, trial(("lr=0.1))\n", turned)))
     assert "manual_backward" not in made
