@@ -12,6 +12,7 @@ from det_compat.migrate.to_lightning.optimization.moving import (
     DRAWS,
     Slice,
     asks_for,
+    changes_for,
     hands_on,
     is_changed_later,
     targets,
@@ -53,6 +54,7 @@ def made_in_setup(
         or any(hands_on(node, me) for node in rest)
         or not all(_is_quiet(line, symbols, around.texts) for line in moved)
         or is_changed_later(body, moved, early, kept, symbols)
+        or changes_for(body, moved, early)
     ):
         return [], []
     return moved, by_attributes(moved, kept)

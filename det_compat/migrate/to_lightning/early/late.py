@@ -1,5 +1,6 @@
 """What ``__init__`` keeps that depends on the device, or on how many processes there are."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import libcst as cst
@@ -10,7 +11,7 @@ from det_compat.migrate.to_lightning.early.telling import RANKS, apart, told_lat
 from det_compat.migrate.to_lightning.plan import TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.trial_attributes import reachable
+from det_compat.migrate.tree.trial_attributes import attributes_changed, reachable
 
 #: What a context is asked for that is not known, or another one, before there is a Trainer.
 LATE = SIZES | {"device", "get_tensorboard_writer"}
@@ -147,9 +148,18 @@ def _may_be_repeated(
     for call in syntax.find(value, cst.Call):
         name = syntax.code(call.func).rpartition(".")[2]
         is_asked = symbols.called(call) is not None or symbols.path(call.func) is not None
-        if not (is_asked or name in known or (name in own and "." in syntax.code(call.func))):
+        is_own = name in own and "." in syntax.code(call.func)
+        if is_own and not is_asked and any(map(_differs, (own[n] for n in reachable(own, name)))):
+            return False
+        if not (is_asked or is_own or name in known):
             return False
     return True
+
+
+def _differs(method: cst.FunctionDef) -> bool:
+    """Whether a method may give something else each time: it counts, draws or makes weights."""
+    draws = re.compile(r"(?i)\bnn\.|(rand|seed|shuffle|normal|permut|sample)\w*\(")
+    return bool(draws.search(syntax.code(method))) or any(attributes_changed(method))
 
 
 def _is_changed(attribute: str, own: Mapping[str, cst.FunctionDef]) -> bool:

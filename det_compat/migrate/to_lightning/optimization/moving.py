@@ -3,6 +3,7 @@
 With them moves what only they need, and what is done with what they make.
 """
 
+import builtins
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
@@ -12,6 +13,7 @@ from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.class_facts import asks_sizes
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.trial_attributes import attributes_changed, reachable
 from det_compat.migrate.tree.walking import children, has
 
 MOVED = ("wrap_optimizer", "wrap_lr_scheduler")
@@ -80,7 +82,7 @@ def _moved(
     shared = needed & {name for line in rest[len(early) :] for name in syntax.names_in(line)}
     if unset or shared or any(asks_for(node, name) for name in made for node in rest):
         return [], {}
-    if is_changed_later(body, moved, early, kept, symbols):
+    if is_changed_later(body, moved, early, kept, symbols) or changes_for(body, moved, early):
         return [], {}
     attributes = (found for node in rest for found in syntax.find(node, cst.Attribute))
     members = {pair[1] for found in attributes if (pair := symbols.member(found)) is not None}
@@ -351,6 +353,42 @@ def is_changed_later(
         if any(each.startswith(f"{name}[") for each in changed for name in names):
             return True
     return False
+
+
+def changes_for(
+    body: Sequence[cst.BaseStatement],
+    moved: Sequence[cst.BaseStatement],
+    early: Sequence[cst.FunctionDef],
+) -> bool:
+    """Whether what statements call changes what ``__init__`` asks for behind them.
+
+    What is called on both sides may count its calls.
+    """
+    own = {method.name.value: method for method in early}
+
+    def reached(lines: Sequence[cst.BaseStatement]) -> list[cst.FunctionDef]:
+        called = (n for line in lines for n in syntax.find(line, cst.Attribute))
+        return [own[name] for name in reachable(own, *(n.attr.value for n in called))]
+
+    changed = {name for method in reached(moved) for name in attributes_changed(method)}
+    at = min(body.index(line) for line in moved)
+    after = [line for line in body[at:] if line not in moved]
+    nodes = [n for each in (*after, *reached(after)) for n in syntax.find(each, cst.Attribute)]
+    both = _called(moved) & _called(after)
+    return bool(both) or any(node.attr.value in changed for node in nodes)
+
+
+def _called(lines: Sequence[cst.BaseStatement]) -> set[str]:
+    """The functions that statements call, but for Python's own and those of libraries."""
+    calls = (call.func for line in lines for call in syntax.find(line, cst.Call))
+    names = {syntax.code(func) for func in calls if isinstance(func, (cst.Name, cst.Attribute))}
+    return {name for name in names if not _PURE.match(name)}
+
+
+_PURE = re.compile(
+    rf"({'|'.join(dir(builtins))})$|(torch|nn|np|numpy|math|os|pathlib|optim|context)\b|\w*(\.\w+)*\."
+    r"(get|items|keys|values|parameters|named_parameters|get_\w+|wrap_\w+|modules)$"
+)
 
 
 _FREEZES = "requires_grad"

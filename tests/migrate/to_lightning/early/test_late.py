@@ -251,3 +251,19 @@ def test_an_optimizer_that_is_made_later_asks_lightning_how_many_processes_there
     made = rewritten(tmp_path, trial(("lr=0.1))\n", "lr=0.1 * context.distributed.size))\n")))
     assert "lr=0.1 * self.trainer.world_size" in made
     assert "world_size: int = 1" not in made and "def setup" not in made
+
+
+@pytest.mark.parametrize(
+    ("body", "is_property"),
+    [
+        ("return 2", True),
+        ("self.n += 1\n        return self.n", False),
+        ("return int(torch.rand(1) * 3) + 1", False),
+        ("self.seen.append(1)\n        return len(self.seen)", False),
+    ],
+)
+def test_a_value_is_made_once_where_each_may_be_another(body, is_property, tmp_path):
+    size = "self.size = context.get_per_slot_batch_size() // self.share()\n        self.opt ="
+    share = f"    def share(self):\n        {body}\n\n    def build_training"
+    source = trial(("self.opt =", size), ("    def build_training", share))
+    assert ("@property\n    def size(" in rewritten(tmp_path, source)) is is_property

@@ -528,3 +528,31 @@ def test_a_module_trains_again_with_the_optimizers_that_it_keeps(tmp_path, has_s
         rate = trainer.optimizers[0].param_groups[0]["lr"]
         assert rate == pytest.approx(0.1 ** (1 + epochs if has_schedule else 1))
         assert trainer.global_step == 2
+
+
+COUNTS = """\
+    def rate(self):
+        self.n += 1
+        return 0.1 / self.n
+
+    def build_training"""
+
+
+@pytest.mark.parametrize(
+    ("asks", "stays"),
+    [
+        ("self.rate()", True),
+        ("next_rate()", True),
+        ("rates.next()", True),
+        # Nothing changes these.
+        ("max(0.1, 0.2)", False),
+        ('context.get_hparam("lr")', False),
+    ],
+)
+def test_what_counts_its_calls_is_called_in_order(asks, stays, tmp_path):
+    optimizer = f"self.opt = context.wrap_optimizer(torch.optim.SGD(params, lr={asks}))"
+    lines = f"params = self.model.parameters()\n        {optimizer}\n        self.other = {asks}"
+    count = ("self.context = context\n", "self.context = context\n        self.n = 0\n")
+    source = trial(count, (OPT.strip(), lines), ("    def build_training", COUNTS))
+    made = method(rewritten(tmp_path, source), "__init__")
+    assert ("torch.optim.SGD(" in made) is stays
