@@ -55,6 +55,8 @@ _TRAINING = words(
     torchmetrics determined pedl det_compat
     """
 )
+#: What these give has been made, and put into some mode, by somebody else.
+_LOADED = re.compile(r"torch\.(hub\.load|jit\.load|load|package|export)\b")
 
 
 def makes_unknown(node: cst.ClassDef, symbols: Symbols, around: Elsewhere) -> bool:
@@ -69,7 +71,10 @@ def makes_unknown(node: cst.ClassDef, symbols: Symbols, around: Elsewhere) -> bo
             root, _, rest = syntax.code(call.func).partition(".")
             if (rest or root).rpartition(".")[2] in around.texts:
                 continue
-            roots = {path.partition(".")[0] for path in around.imported.get(root, ())}
+            paths = around.imported.get(root, ())
+            if any(_LOADED.match(f"{path}.{rest}") for path in paths):
+                return True
+            roots = {path.partition(".")[0] for path in paths}
             if roots - _TRAINING - sys.stdlib_module_names:
                 return True
     return False

@@ -198,3 +198,16 @@ def test_a_model_that_nobody_has_seen_may_be_in_any_mode(tmp_path, imported, is_
     made = "nets.Net(2, 1)" if "nets" in imported.split()[-1] else "Net(2, 1)"
     after = rewritten(tmp_path, f"{imported}\n" + trial(("torch.nn.Linear(2, 1)", made)))
     assert (START in after) == is_said
+
+
+@pytest.mark.parametrize(
+    ("model", "is_told"),
+    [
+        ('torch.hub.load("repo", "net")', True),
+        ('torch.load("net.pt", weights_only=False)', True),
+        ("torch.nn.Linear(2, 1)", False),
+    ],
+)
+def test_models_that_somebody_else_has_made_are_told_to_train(model, is_told, tmp_path):
+    made = rewritten(tmp_path, trial(("torch.nn.Linear(2, 1)", model)))
+    assert ("def on_train_start(self)" in made) is is_told
