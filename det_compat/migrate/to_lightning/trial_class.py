@@ -133,7 +133,7 @@ class _Rewriting:
             moved, names = moved_lines(
                 init,
                 [*early, *first],
-                self.file.elsewhere.asked,
+                self.file.elsewhere,
                 self.file.symbols,
                 is_automatic=plan.is_automatic,
             )

@@ -46,6 +46,22 @@ class Elsewhere:
         names = {path.rpartition(".")[2] for path in self.imported.get(code, (code,))}
         return not names.isdisjoint(self.variables - self.functions.keys())
 
+    def may_draw(self, code: Iterable[str]) -> bool:
+        """Whether some code, or what it names in the project, may draw random numbers."""
+        found, known = [*code], set[str]()
+        for text in found:
+            names = {match.group() for match in _NAME.finditer(text)} & self.texts.keys() - known
+            known |= names
+            found += [self.texts[each] for each in names]
+        return any(DRAWS.search(text) or _CHANCE.search(text) for text in found)
+
+
+#: What may draw random numbers.
+DRAWS = re.compile(r"(?i)\brandom\.|(rand|seed|normal|shuffle|permut|sample|dropout)\w*\(")
+#: What splits data by chance, or makes weights.
+_CHANCE = re.compile(r"(?i)choice|test_split|kfold|xavier|kaiming|\bnn\.init\b|\bnn\.\w+\(")
+_NAME = re.compile(r"[^\W\d]\w*")
+
 
 def elsewhere(sources: Iterable[bytes]) -> Elsewhere:
     """What is known of the code in some files."""

@@ -1,7 +1,6 @@
 """What ``__init__`` makes by how many processes there are, made where a Trainer tells that."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import libcst as cst
 
@@ -9,7 +8,6 @@ from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.class_facts import asks_sizes
 from det_compat.migrate.to_lightning.optimization.kept import by_attributes
 from det_compat.migrate.to_lightning.optimization.moving import (
-    DRAWS,
     Slice,
     asks_for,
     changes_for,
@@ -52,7 +50,7 @@ def made_in_setup(
         or any(syntax.names_in(line) & local & late for line in rest[len(early) :])
         or any(asks_for(node, name) for node in rest for name in made)
         or any(hands_on(node, me) for node in rest)
-        or not all(_is_quiet(line, symbols, around.texts) for line in moved)
+        or not all(_is_quiet(line, symbols, around) for line in moved)
         or is_changed_later(body, moved, early, kept, symbols)
         or changes_for(body, moved, early)
     ):
@@ -78,8 +76,9 @@ _QUIET = words(
 _LIBRARIES = ("torchvision.", "datasets.", "transforms.", "os.path.")
 
 
-def _is_quiet(line: cst.BaseStatement, symbols: Symbols, texts: Mapping[str, str]) -> bool:
+def _is_quiet(line: cst.BaseStatement, symbols: Symbols, around: Elsewhere) -> bool:
     """Whether all that a statement calls draws no random number, and it keeps no module."""
+    texts = around.texts
     for call in syntax.find(line, cst.Call):
         path = syntax.code(call.func)
         name = path.rpartition(".")[2]
@@ -94,7 +93,7 @@ def _is_quiet(line: cst.BaseStatement, symbols: Symbols, texts: Mapping[str, str
             is_kept = syntax.call_of(line) is call and "." in (syntax.target_of(line) or "")
             if not is_kept and texts.get(name, "").startswith("def "):
                 found = [[texts[name]]]
-        if len(found) != 1 or not found[0] or _may_draw(found[0], texts):
+        if len(found) != 1 or not found[0] or around.may_draw(found[0]):
             return False
     return True
 
@@ -110,18 +109,3 @@ def _run(text: str, name: str) -> list[str]:
 
 
 _PLAIN = words("object Dataset IterableDataset LightningDataModule")
-
-
-def _may_draw(found: list[str], texts: Mapping[str, str]) -> bool:
-    """Whether some code, or what it calls in the project, may draw random numbers."""
-    known = set[str]()
-    for text in found:
-        calls = {match.group() for match in _CALLED.finditer(text)} & texts.keys() - known
-        known |= calls
-        found += [texts[each] for each in calls]
-    return any(DRAWS.search(text) or _SPLITS.search(text) for text in found)
-
-
-#: What splits data by chance, or makes weights.
-_SPLITS = re.compile(r"(?i)choice|test_split|kfold|\bnn\.|xavier|kaiming")
-_CALLED = re.compile(r"\w+(?=\()")

@@ -12,6 +12,7 @@ import libcst as cst
 from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.class_facts import asks_sizes
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.elsewhere import DRAWS, Elsewhere
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import attributes_changed, reachable
 from det_compat.migrate.tree.walking import children, has
@@ -22,7 +23,7 @@ MOVED = ("wrap_optimizer", "wrap_lr_scheduler")
 def moved_lines(
     init: cst.FunctionDef,
     early: Sequence[cst.FunctionDef],
-    asked: Collection[str],
+    around: Elsewhere,
     symbols: Symbols,
     *,
     is_automatic: bool,
@@ -30,7 +31,7 @@ def moved_lines(
     """The statements of ``__init__`` that make optimizers and schedulers, if they can be moved.
 
     They cannot if the rest of it, or a method of ``early`` that it calls, needs what they make, or
-    hands the trial to code that may: what such code asks of others is ``asked``. Where optimization
+    hands the trial to code ``around`` that may, or what they call draws. Where optimization
     ``is_automatic``, an ``if`` that does nothing but to make a scheduler moves as a whole.
 
     Where optimizers have to stay, schedulers move that ask how many processes there are.
@@ -38,11 +39,11 @@ def moved_lines(
     Returns:
         The statements, and what they ask in place of variables that stay where they are.
     """
-    every = _moved(init, early, asked, symbols, MOVED, is_automatic=is_automatic)
+    every = _moved(init, early, around, symbols, MOVED, is_automatic=is_automatic)
     rates = any(_RATE.search(syntax.code(method)) for method in early)
     if every[0] or rates or not asks_sizes(init, symbols):
         return every
-    alone = _moved(init, early, asked, symbols, MOVED[1:], is_automatic=is_automatic)
+    alone = _moved(init, early, around, symbols, MOVED[1:], is_automatic=is_automatic)
     return alone if any(asks_sizes(line, symbols) for line in alone[0]) else every
 
 
@@ -53,7 +54,7 @@ _RATE = re.compile(r"""["']lr["']""")
 def _moved(
     init: cst.FunctionDef,
     early: Sequence[cst.FunctionDef],
-    asked: Collection[str],
+    around: Elsewhere,
     symbols: Symbols,
     kinds: Sequence[str],
     *,
@@ -84,12 +85,14 @@ def _moved(
         return [], {}
     if is_changed_later(body, moved, early, kept, symbols) or changes_for(body, moved, early):
         return [], {}
+    if around.may_draw(_called_code(moved, early, around)):
+        return [], {}
     attributes = (found for node in rest for found in syntax.find(node, cst.Attribute))
     members = {pair[1] for found in attributes if (pair := symbols.member(found)) is not None}
     if members & {"optimizers", "lr_schedulers"}:
         # A context listed what it had wrapped by then.
         return [], {}
-    is_asked = any(name.rpartition(".")[2] in asked for name in made)
+    is_asked = any(name.rpartition(".")[2] in around.asked for name in made)
     return ([], {}) if is_asked and any(hands_on(n, me) for n in rest) else (moved, kept)
 
 
@@ -254,8 +257,6 @@ _MUTATORS = words("append extend insert update pop popleft add remove clear setd
 _ANSWERS = words("get_hparam get_hparams get_global_batch_size")
 #: What is a scheduler, as its name says.
 _SCHEDULER = re.compile(r"(?i)sched|lr$|warmup")
-#: What may draw random numbers.
-DRAWS = re.compile(r"(?i)\brandom\.|(rand|seed|normal|shuffle|permut|sample|dropout)\w*\(")
 
 
 def _is_new(value: cst.BaseExpression) -> bool:
@@ -332,6 +333,12 @@ def is_changed_later(
     A parameter that asks for no gradient any more is such a value, too, where they look.
     """
     made = {syntax.target_of(line) or "" for line in moved}
+    calls = [(syntax.target_of(line), syntax.call_of(line)) for line in body]
+    models = {
+        syntax.code(call.args[0].value): target
+        for target, call in calls
+        if call is not None and symbols.method(call) == "wrap_model" and call.args
+    }
     for at, line in enumerate(body):
         if line not in moved:
             continue
@@ -344,6 +351,9 @@ def is_changed_later(
         # What keeps a variable gives it no other value.
         changed -= {kept.get(name, "") for name in syntax.names_in(line)}
         changed |= {owner for n in changing for owner in _changed_by_calls(n)}
+        # A model is the same under both of its names.
+        parted = [each.partition(".") for each in changed]
+        changed |= {f"{models[name]}.{rest}" for name, _, rest in parted if name in models}
         read = {syntax.code(node) for node in syntax.find(line, cst.Attribute)} - made
         names = syntax.names_in(line) & kept.keys()
         read |= names | {kept[name] for name in names}
@@ -376,6 +386,15 @@ def changes_for(
     nodes = [n for each in (*after, *reached(after)) for n in syntax.find(each, cst.Attribute)]
     both = _called(moved) & _called(after)
     return bool(both) or any(node.attr.value in changed for node in nodes)
+
+
+def _called_code(
+    lines: Sequence[cst.BaseStatement], early: Sequence[cst.FunctionDef], around: Elsewhere
+) -> list[str]:
+    """The methods, functions and classes that statements call, as far as there is code of them."""
+    names = {name.rpartition(".")[2] for name in _called(lines)}
+    own = [syntax.code(method) for method in early if method.name.value in names]
+    return own + [around.texts[name] for name in names & around.texts.keys()]
 
 
 def _called(lines: Sequence[cst.BaseStatement]) -> set[str]:

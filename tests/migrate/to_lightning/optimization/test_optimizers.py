@@ -556,3 +556,40 @@ def test_what_counts_its_calls_is_called_in_order(asks, stays, tmp_path):
     source = trial(count, (OPT.strip(), lines), ("    def build_training", COUNTS))
     made = method(rewritten(tmp_path, source), "__init__")
     assert ("torch.optim.SGD(" in made) is stays
+
+
+DRAWN = """\
+def init(part):
+    if isinstance(part, torch.nn.Linear):
+        torch.nn.init.xavier_uniform_(part.weight)
+
+
+def groups(model):
+    model.apply(init)
+    return model.parameters()
+
+
+def plain(model):
+    return model.parameters()
+
+
+"""
+
+
+@pytest.mark.parametrize(("makes", "stays"), [("groups", True), ("plain", False)])
+def test_what_draws_in_the_project_is_called_in_order(makes, stays, tmp_path):
+    lines = OPT.replace("self.model.parameters()", f"{makes}(self.model)")
+    source = trial((OPT, lines), header=HEADER + DRAWN)
+    made = method(rewritten(tmp_path, source), "__init__")
+    assert ("torch.optim.SGD(" in made) is stays
+
+
+def test_a_model_that_is_changed_by_its_other_name_is_changed(tmp_path):
+    lines = """\
+        net = torch.nn.Sequential(torch.nn.Linear(2, 1))
+        self.model = context.wrap_model(net)
+        self.opt = context.wrap_optimizer(torch.optim.SGD(self.model.parameters(), lr=0.1))
+        net.head = torch.nn.Linear(1, 1)
+"""
+    made = method(rewritten(tmp_path, trial((WRAPPED, lines))), "__init__")
+    assert made.index("torch.optim.SGD(") < made.index("net.head =")
