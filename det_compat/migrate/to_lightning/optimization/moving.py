@@ -372,7 +372,8 @@ def changes_for(
 ) -> bool:
     """Whether what statements call changes what ``__init__`` asks for behind them.
 
-    What is called on both sides may count its calls.
+    Nor may they ask, by a method or a property, for what is changed there. What is called on both
+    sides may count its calls.
     """
     own = {method.name.value: method for method in early}
 
@@ -380,12 +381,21 @@ def changes_for(
         called = (n for line in lines for n in syntax.find(line, cst.Attribute))
         return [own[name] for name in reachable(own, *(n.attr.value for n in called))]
 
-    changed = {name for method in reached(moved) for name in attributes_changed(method)}
     at = min(body.index(line) for line in moved)
     after = [line for line in body[at:] if line not in moved]
-    nodes = [n for each in (*after, *reached(after)) for n in syntax.find(each, cst.Attribute)]
-    both = _called(moved) & _called(after)
-    return bool(both) or any(node.attr.value in changed for node in nodes)
+    if _called(moved) & _called(after):
+        return True
+    early_methods, later_methods = reached(moved), reached(after)
+    asked = [n for each in (*after, *later_methods) for n in syntax.find(each, cst.Attribute)]
+    changed = {name for method in early_methods for name in attributes_changed(method)}
+    if any(node.attr.value in changed for node in asked):
+        return True
+    read = {n.attr.value for method in early_methods for n in syntax.find(method, cst.Attribute)}
+    later = {name for method in later_methods for name in attributes_changed(method)}
+    set_later = [syntax.code(part) for line in after for part in targets(line)]
+    set_later += [owner for line in after for owner in _changed_by_calls(line)]
+    later |= {part for code in set_later for part in re.findall(r"\.(\w+)", code)}
+    return bool(read & later)
 
 
 def _called_code(

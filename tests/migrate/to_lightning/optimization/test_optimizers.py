@@ -593,3 +593,33 @@ def test_a_model_that_is_changed_by_its_other_name_is_changed(tmp_path):
 """
     made = method(rewritten(tmp_path, trial((WRAPPED, lines))), "__init__")
     assert made.index("torch.optim.SGD(") < made.index("net.head =")
+
+
+@pytest.mark.parametrize(
+    ("changes", "stays"),
+    [
+        ("self.rates = [0.5]", True),
+        ("self.rates.append(1)", True),
+        ("self.rates[0] = 0.5", True),
+        ("self.tune()", True),
+        ("self.others = [0.5]", False),
+    ],
+)
+@pytest.mark.parametrize("decorator", ["@property", "def other(self): ..."])
+def test_what_a_method_asks_for_is_as_it_was(changes, stays, decorator, tmp_path):
+    first = "self.first" if decorator == "@property" else "self.first()"
+    optimizer = OPT.replace("lr=0.1", f"lr={first}")
+    methods = f"""\
+    {decorator}
+    def first(self):
+        return self.rates[0]
+
+    def tune(self):
+        self.rates = [0.5]
+
+    def build_training"""
+    rates = ("self.context = context\n", "self.context = context\n        self.rates = [0.1]\n")
+    lines = (OPT, f"{optimizer}\n        {changes}")
+    source = trial(rates, lines, ("    def build_training", methods))
+    made = method(rewritten(tmp_path, source), "__init__")
+    assert ("torch.optim.SGD(" in made) is stays
