@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -237,14 +237,29 @@ def _python(source: str) -> str:
         if not _holds_python(lines[first]):
             return ""
         lines[first] = ""
-    return "\n".join(_MAGIC.sub(r"\1pass", line) for line in lines)
+    goes_on = _going_on(lines)
+    python = (_MAGIC.sub(r"\1pass", line) for line in lines)
+    return "\n".join("" if on else line for line, on in zip(python, goes_on, strict=True))
 
 
 def _shell(source: str) -> str:
-    lines = source.splitlines()
     if source.lstrip().startswith(_SHELL_MAGICS):
         return source
-    return "\n".join(match[1] if (match := _COMMAND.match(line)) else "" for line in lines)
+    lines, is_command = [], False
+    for line, on in zip(source.splitlines(), _going_on(source.splitlines()), strict=True):
+        match = _COMMAND.match(line)
+        is_command = is_command if on else match is not None
+        lines.append(line if on and is_command else match[1] if match and not on else "")
+    return "\n".join(lines)
+
+
+def _going_on(lines: list[str]) -> list[bool]:
+    """Which lines belong to the command or the magic above them, which ends in a backslash."""
+    found: list[bool] = []
+    for above, _ in pairwise(["", *lines]):
+        is_of_one = above.endswith("\\") and bool((found and found[-1]) or _MAGIC.match(above))
+        found.append(is_of_one)
+    return found
 
 
 def _holds_python(magic: str) -> bool:

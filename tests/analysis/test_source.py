@@ -111,6 +111,24 @@ def test_cells_are_read(tmp_path: Path, notebook: object) -> None:
     assert [(u.position.cell, u.position.line) for u in report.unreadable] == [(4, 1)]
 
 
+def test_a_command_of_several_lines_is_one(tmp_path: Path) -> None:
+    text = "x = 1\n!det e create \\\n    a.yaml \\\n  .\ny = x + \\\n  2\n%run a.py \\\n  --b\nz ="
+    write(tmp_path / "a.ipynb", {"cells": [{"cell_type": "code", "source": text}]})
+    cell = next(source.code_cells((tmp_path / "a.ipynb").read_text()))
+    assert cell.python.split("\n") == [
+        "x = 1",
+        "pass",
+        "",
+        "",
+        "y = x + \\",
+        "  2",
+        "pass",
+        "",
+        "z =",
+    ]
+    assert cell.shell.split("\n") == ["", "det e create \\", "    a.yaml \\", "  .", *[""] * 5]
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"cells": 3}', "3"])
 def test_what_is_no_notebook_is_counted(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.ipynb").write_text(text)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from det_compat.analysis.source import MAX_BYTES, Source
+from det_compat.analysis.source import MAX_BYTES, Source, code_cells
 from det_compat.catalog.support import is_determined
 from det_compat.check import scripts
 from det_compat.migrate.review.project import imports, paths
@@ -103,15 +103,31 @@ def _has_classes(source: Source) -> bool:
 
 
 def _only_asks(source: Source) -> bool:
-    if source.unreadable:
+    bound = {name: whole for tree in source.trees for name, whole in _bound(tree).items()}
+    if source.unreadable and _may_use(source, bound):
         return False
     used = [name for tree in source.trees for name in _used(tree)]
-    named = [*used, *(name for tree in source.trees for name in _bound(tree).values())]
+    named = [*used, *bound.values()]
     commands = [
         text for _, text in source.shell if any(scripts.references(text)) or _PEDL.search(text)
     ]
     is_known = all(_is(name, (*_ASKING, *_READING, *_PLAIN)) for name in used)
     return is_known and (bool(commands) or any(_is(name, (*_ASKING, *_READING)) for name in named))
+
+
+def _may_use(source: Source, bound: Mapping[str, str]) -> bool:
+    """Whether what cannot be read may use more of Determined than a master that it asks.
+
+    Cells for people to fill in (``<your id>``) are read for names; ``bound`` are Determined's.
+    """
+    cells = {problem.position.cell for problem in source.unreadable}
+    if cells == {0}:
+        return True
+    others = [name for name, whole in bound.items() if not _is(whole, _ASKING)]
+    text = source.path.read_text(encoding="utf-8-sig", errors="replace")
+    texts = [cell.python for cell in code_cells(text) if cell.number in cells]
+    names = {name for each in texts for name in re.findall(r"\w+", each)}
+    return any(_WORD.search(each.encode()) for each in texts) or not names.isdisjoint(others)
 
 
 def _is(name: str, names: Collection[str]) -> bool:

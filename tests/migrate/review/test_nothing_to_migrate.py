@@ -22,8 +22,9 @@ trial = pytorch.load_trial_from_checkpoint_path(checkpoint.download())
 def _of(folder, name, text):
     path = folder / name
     if path.suffix == ".ipynb":
-        cell = {"cell_type": "code", "source": text, "metadata": {}, "outputs": []}
-        text = json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4})
+        cell = {"cell_type": "code", "metadata": {}, "outputs": []}
+        cells = [cell | {"source": part} for part in text.split("# %%\n")]
+        text = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4})
     path.write_text(text)
     return path
 
@@ -38,6 +39,7 @@ def _of(folder, name, text):
         ("load.py", "from determined import pytorch\npytorch.load_trial_from_checkpoint_path('a')"),
         ("look.ipynb", "from determined.experimental import Checkpoint"),
         ("broken.py", "print 3\n"),
+        ("blank.ipynb", f"{_READING}# %%\nclient.get_trial(<your trial>)\n"),
     ],
 )
 def test_what_only_asks_a_master_or_is_no_python_is_named_and_not_edited(name, text, tmp_path):
@@ -60,6 +62,9 @@ def test_what_only_asks_a_master_or_is_no_python_is_named_and_not_edited(name, t
         ("a.py", "from determined import LOG_FORMAT\n"),
         ("a.py", "from determined.experimental import client\nprint client\n"),
         ("a.ipynb", "from model_def import Trial\n!det e create const.yaml ."),
+        ("a.ipynb", f"{_READING}# %%\npytorch.init(hparams=<yours>)\n"),
+        ("a.ipynb", f"{_READING}# %%\nimport determined.keras as k, <yours>\n"),
+        ("a.ipynb", "{"),
         # A trial needs it, and with it a master.
         ("layers.py", _READING),
     ],
