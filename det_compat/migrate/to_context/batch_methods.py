@@ -1,5 +1,7 @@
 """Batch methods of older trials: given the model, or losses and metrics in their place."""
 
+from collections.abc import Mapping
+
 import libcst as cst
 from libcst.helpers import ensure_type
 
@@ -123,8 +125,12 @@ def _stepped(
             loss = syntax.code(element.value)
             if loss.isidentifier():
                 return [*syntax.statements(after.replace("(loss)", f"({loss})")), line]
-            changed = line.with_deep_changes(element, value=cst.Name("loss"))
-            return [*syntax.statements(f"loss = {syntax.whole(loss)}\n{after}"), changed]
+            # Other metrics may read a variable of that name.
+            read = {name for other in elements for name in syntax.names_in(other.value)}
+            name = next(n for n in ("loss", "total_loss", "loss_of_batch") if n not in read)
+            changed = line.with_deep_changes(element, value=cst.Name(name))
+            after = after.replace("(loss)", f"({name})")
+            return [*syntax.statements(f"{name} = {syntax.whole(loss)}\n{after}"), changed]
     if kind == "tensor" and isinstance(value, cst.Name):
         return [*syntax.statements(after.replace("(loss)", f"({value.value})")), line]
     result = "loss" if kind == "tensor" else "metrics"
@@ -172,7 +178,7 @@ _AS_NUMBERS = (
 
 
 def batch_methods(
-    own: dict[str, cst.FunctionDef], *, model: str, optimizer: str, clip: str
+    own: Mapping[str, cst.FunctionDef], *, model: str, optimizer: str, clip: str
 ) -> list[cst.BaseStatement]:
     """``train_batch`` and ``evaluate_batch`` of a trial with these methods."""
     forward = _FORWARD.format(model)
@@ -182,7 +188,7 @@ def batch_methods(
     return [*made]
 
 
-def _train_batch(own: dict[str, cst.FunctionDef], forward: str, after: str) -> str:
+def _train_batch(own: Mapping[str, cst.FunctionDef], forward: str, after: str) -> str:
     kind = _kind(own["losses"])
     name = "loss" if kind == "tensor" else "losses"
     lines = [f"{name} = self.losses(predictions, labels)"]
@@ -203,7 +209,7 @@ def _train_batch(own: dict[str, cst.FunctionDef], forward: str, after: str) -> s
     return f"def train_batch(self, batch, epoch_idx, batch_idx):\n{forward}{body}"
 
 
-def _evaluate_batch(own: dict[str, cst.FunctionDef], forward: str) -> str:
+def _evaluate_batch(own: Mapping[str, cst.FunctionDef], forward: str) -> str:
     name = "loss" if _kind(own["losses"]) == "tensor" else "losses"
     made = f"self.validation_metrics(predictions, labels, {name})"
     start = f"{forward}    {name} = self.losses(predictions, labels)\n"

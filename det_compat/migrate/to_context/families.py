@@ -6,7 +6,7 @@ then; each class has its own methods rewritten.
 
 import ast
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +32,8 @@ class Family:
         relatives: the class itself, those that it derives from, and all that derive from these.
         nodes: the code of these.
         inherited: the methods that it has from others.
+        trained: those of the nearest base that is a whole trial, which trains and validates by
+            them; none if there is no such base.
         wraps: whether its own ``__init__`` is the last that runs.
         problem: why it stays as it was.
     """
@@ -39,6 +41,7 @@ class Family:
     relatives: Sequence[Scope] = ()
     nodes: Sequence[cst.ClassDef] = ()
     inherited: Mapping[str, cst.FunctionDef] = field(default_factory=dict)
+    trained: Mapping[str, cst.FunctionDef] = field(default_factory=dict)
     wraps: bool = True
     problem: str = ""
 
@@ -84,14 +87,15 @@ class Families:
         own, *bases = self._hierarchy.ancestors(scope)
         every = (each for base in (own, *bases) for each in self._hierarchy.relatives(base))
         relatives = {each: self._node(each) for each in dict.fromkeys(every)}
-        inherited: dict[str, cst.FunctionDef] = {}
-        for base in reversed(bases):
-            inherited |= syntax.methods(relatives[base])
+        whole = next((base for base in bases if base in self._old), None)
         return Family(
             relatives=[*relatives],
             nodes=[*relatives.values()],
-            inherited=inherited,
-            wraps=scope in self._old and not self._has_old(bases),
+            inherited=_methods(relatives[base] for base in bases),
+            trained=_methods(relatives[b] for b in self._hierarchy.ancestors(whole))
+            if whole
+            else {},
+            wraps=scope in self._old and whole is None,
             problem=self._problem(relatives) if len(relatives) > 1 else "",
         )
 
@@ -118,6 +122,12 @@ class Families:
         if clipping and clipping != [each for each in own if "train_batch" in each]:
             return "it clips gradients in another class than it trains in"
         return ""
+
+
+def _methods(nodes: Iterable[cst.ClassDef]) -> dict[str, cst.FunctionDef]:
+    """The methods that some classes have together, of which the first comes before the others."""
+    known = map(syntax.methods, nodes)
+    return {name: method for own in reversed([*known]) for name, method in own.items()}
 
 
 def _is_abstract(scope: Scope) -> bool:

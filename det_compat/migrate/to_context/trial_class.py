@@ -126,8 +126,8 @@ class _Rewriting:
         body = [made for line in syntax.body_of(self._node) for made in self._made_of(line)]
         if "__init__" not in self._here and self._family.wraps:
             body = _below_fields(self._init(self._new_init()), body)
-        if self._older.is_standard and self._family.wraps:
-            body.extend(batch_methods(self._own, **self._names))
+        if made := self._batch_methods():
+            body.extend(made)
             self._file.imports.new.add("import torch")
         if not self._has_loaders and self._family.wraps:
             body.extend(_loader_methods())
@@ -137,6 +137,16 @@ class _Rewriting:
             "wrap_lr_scheduler": self._scheduler,
         }
         return with_attributes(syntax.with_body(self._node, body), self._file, kept)
+
+    def _batch_methods(self) -> list[cst.BaseStatement]:
+        """What takes the place of losses and metrics; an heir has what its base has otherwise."""
+        trained = self._family.trained
+        if not self._older.is_standard or not (self._family.wraps or trained):
+            return []
+        had = batch_methods(trained, **self._names) if trained else []
+        texts = [*map(syntax.code, had)]
+        made = batch_methods(self._own, **self._names)
+        return [each for each in made if syntax.code(each) not in texts]
 
     @property
     def _has_loaders(self) -> bool:

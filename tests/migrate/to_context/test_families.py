@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import sys
+
 import pytest
 
+from det_compat.cli import main
 from tests.migrate.rewriting import method, rewritten
+from tests.preloaded import executable
 
 BASE = """\
 import torch
@@ -172,3 +176,70 @@ def test_families_that_stay(tmp_path, more, said):
     assert f"# MIGRATE: {said}" in base
     assert "def train_batch(self, batch, model" in base
     assert "wrap_model" not in heir
+
+
+STANDARD = """\
+import pedl
+import torch
+from pedl.frameworks.pytorch import PyTorchTrial
+from pedl.frameworks.pytorch.data import DataLoader
+from torch import nn
+
+
+def make_data_loaders(experiment_config, hparams):
+    x = torch.randn(12, 3, generator=torch.Generator().manual_seed(1))
+    data = torch.utils.data.TensorDataset(x, x.sum(1, keepdim=True))
+    return DataLoader(data, batch_size=4), DataLoader(data, batch_size=4)
+
+
+class Mean:
+    def training_metrics(self, predictions, labels, loss):
+        return {"mean": predictions.mean()}
+
+
+class Base(PyTorchTrial):
+    def build_model(self, hparams):
+        return nn.Linear(3, 1)
+
+    def optimizer(self, model):
+        return torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def losses(self, predictions, labels):
+        return nn.functional.mse_loss(predictions, labels)
+
+    def validation_metrics(self, predictions, labels, loss):
+        return {"mae": (predictions - labels).abs().mean()}
+
+
+"""
+OF_TRAINING = """\
+class Trial(Base):
+    def training_metrics(self, predictions, labels, loss):
+        return {"bias": (predictions - labels).mean()}
+"""
+OF_MIXIN = "class Trial(Mean, Base):\n    pass\n"
+OF_LOSSES = """\
+class Trial(Base):
+    def losses(self, predictions, labels):
+        return {"loss": nn.functional.l1_loss(predictions, labels), "n": len(labels)}
+
+    def validation_metrics(self, predictions, labels, losses):
+        return {"mae": losses["loss"], "rows": len(labels)}
+"""
+CONFIG = """\
+entrypoint: model_def:Trial
+searcher: {name: single, metric: mae, max_length: {batches: 5}}
+hyperparameters: {batch_size: 4}
+"""
+
+
+@pytest.mark.parametrize("heir", [OF_TRAINING, OF_MIXIN, OF_LOSSES])
+def test_an_heir_trains_with_metrics_and_losses_that_its_base_has_not(
+    tmp_path, capsys, monkeypatch, heir
+):
+    monkeypatch.setattr(sys, "executable", executable())
+    (tmp_path / "model_def.py").write_text(STANDARD + heir)
+    (tmp_path / "const.yaml").write_text(CONFIG)
+    command = ["migrate", str(tmp_path), "--to", "lightning", "--verify", "--batches", "5"]
+    assert main(command) == 0
+    assert "verified: 5 batches" in capsys.readouterr().out.splitlines()[-1]

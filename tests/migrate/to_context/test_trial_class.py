@@ -359,6 +359,16 @@ def test_the_loss_of_what_train_batch_returns(lines, after, tmp_path):
     assert f"    {after}\n{STEPS}" in made
 
 
+def test_a_metric_that_is_called_loss_keeps_its_value(tmp_path):
+    lines = (
+        "        loss = model(batch).sum()\n"
+        '        return {"loss": loss + model(batch).mean(), "data": loss}\n'
+    )
+    made = method(rewritten(tmp_path, OLD.replace(RETURN, lines)), "training_step")
+    assert "    total_loss = loss + self.model(batch).mean()\n" in made
+    assert 'self.log_dict({"loss": total_loss, "data": loss})\n    return total_loss' in made
+
+
 @pytest.mark.parametrize(
     ("line", "name"),
     [('self.model = "resnet"', "network"), ("self.model = None", "network"), ("pass", "model")],
