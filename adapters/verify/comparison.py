@@ -30,7 +30,8 @@ from det_compat.adapters.verify.recording import (
     numbers_in,
     trainer,
 )
-from det_compat.adapters.verify.verdict import PAIR, RECORDING, VERDICT, Verdict
+from det_compat.adapters.verify.repeated import leave_out_unrepeated_metrics, unrepeated
+from det_compat.adapters.verify.verdict import AGAIN, PAIR, RECORDING, VERDICT, Verdict
 from det_compat.shared.importing import load_file
 from det_compat.shared.random_state import RandomState, random_state, set_random_state, set_seed
 
@@ -289,11 +290,19 @@ def _compare(folder: Path, result: dict[str, Any]) -> None:
     result["imports"] = True
     # Recorded batches may be of a class of the original's module, by whose name they are found.
     sys.modules.setdefault(pair["module"], module)
-    recording = Recording(**torch.load(folder / RECORDING, weights_only=False))
+    recording = _recording(folder)
     result["batches"] = len(recording.weights) - 1
+    if (folder / AGAIN / RECORDING).exists():
+        again = _recording(folder / AGAIN)
+        result["unrepeated"] = unrepeated(recording, again)
+        result["uncompared"] = leave_out_unrepeated_metrics(recording, again)
     result["difference"] = compare(
         getattr(module, name), pair["arguments"], recording, pair["seed"], str(folder / "logs")
     )
+
+
+def _recording(folder: Path) -> Recording:
+    return Recording(**torch.load(folder / RECORDING, weights_only=False))
 
 
 if __name__ == "__main__":

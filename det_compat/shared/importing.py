@@ -139,7 +139,7 @@ def load_package(folder: Path) -> ModuleType:
         ImportError: it cannot be loaded.
     """
     folder = folder.resolve()
-    file, name = folder / "__init__.py", folder.name.replace(".", "_")
+    file, name = folder / "__init__.py", _package_name(folder)
     known = sys.modules.get(name)
     if known is not None and getattr(known, "__file__", None) == str(file):
         return known
@@ -148,11 +148,7 @@ def load_package(folder: Path) -> ModuleType:
     for index, path in ((0, folder), (len(sys.path), folder.parent)):
         if str(path) not in sys.path:
             sys.path.insert(index, str(path))
-    spec = importlib.util.spec_from_file_location(
-        name, file, submodule_search_locations=[str(folder)]
-    )
-    assert spec is not None
-    return _executed(spec)
+    return _load_package_as(name, folder)
 
 
 def load_file(path: Path) -> ModuleType:
@@ -164,7 +160,7 @@ def load_file(path: Path) -> ModuleType:
     path = path.resolve()
     root, names = path.parent, [path.stem]
     while (root / "__init__.py").exists():
-        names.insert(0, root.name)
+        names.insert(0, _package_name(root))
         root = root.parent
     sys.path.insert(0, str(root))
     name = ".".join(names)
@@ -173,20 +169,41 @@ def load_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is no Python file")
-    for package in range(1, len(names)):
-        _import_package(".".join(names[:package]), root.joinpath(*names[:package]))
+    folders = [*reversed(path.parents[: len(names) - 1])]
+    for package, folder in enumerate(folders, start=1):
+        _import_package(".".join(names[:package]), folder)
     return _executed(spec)
+
+
+def _package_name(folder: Path) -> str:
+    """The name of the package in a folder: a dot in it would stand for one package in another."""
+    return folder.name.replace(".", "_")
 
 
 def _import_package(name: str, folder: Path) -> None:
     """Import a package; one of PEDL's imports its own modules as if they were at the top."""
     try:
-        importlib.import_module(name)
+        _load_or_import(name, folder)
     except ModuleNotFoundError as error:
         if error.name is None or not (folder / f"{error.name}.py").is_file():
             raise
         sys.path.insert(0, str(folder))
+        _load_or_import(name, folder)
+
+
+def _load_or_import(name: str, folder: Path) -> None:
+    if name in sys.modules or _package_name(folder) == folder.name:
         importlib.import_module(name)
+        return
+    _load_package_as(name, folder)
+
+
+def _load_package_as(name: str, folder: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(
+        name, folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    assert spec is not None
+    return _executed(spec)
 
 
 def _executed(spec: ModuleSpec) -> ModuleType:

@@ -63,6 +63,18 @@ def test_a_class_that_cannot_be_imported(path: str) -> None:
         imported_class(path)
 
 
+def test_a_file_in_a_package_whose_folder_has_a_dot_in_its_name(tmp_path):
+    inner = tmp_path / "importing-v1.0" / "inner"
+    inner.mkdir(parents=True)
+    for folder in (inner, inner.parent):
+        (folder / "__init__.py").write_text("")
+    (inner.parent / "part.py").write_text("value = __name__\n")
+    (inner / "importing_trial.py").write_text("from ..part import value\n")
+    module = load_file(inner / "importing_trial.py")
+    assert module.__name__ == "importing-v1_0.inner.importing_trial"
+    assert module.value == "importing-v1_0.part"
+
+
 def test_a_file_has_the_name_that_it_has_in_its_package(folder: Path) -> None:
     file = folder / "importing_package" / "part.py"
     assert load_file(file).value == "importing_package.part"
