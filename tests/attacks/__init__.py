@@ -18,6 +18,7 @@ from tests.attacks import (
     configs,
     machines,
     migrations,
+    ordered,
     outages,
     runs,
     searches,
@@ -36,4 +37,5 @@ ATTACKS: dict[str, Callable[[Random, Path], None]] = {
     "clusters": clusters.attack,
     "migrations": migrations.attack,
     "compositions": composed.attack,
+    "orders": ordered.attack,
 }

@@ -11,7 +11,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.attacks import ATTACKS, __main__, checkpoints, composed, drafted, migrations, runs
+from tests.attacks import (
+    ATTACKS,
+    __main__,
+    checkpoints,
+    composed,
+    drafted,
+    migrations,
+    ordered,
+    runs,
+)
 from tests.attacks.rewordings import MUTATIONS
 from tests.preloaded import executable
 
@@ -69,3 +78,11 @@ def test_trials_are_drafted_in_many_ways_and_migrated(tmp_path: Path) -> None:
     for number, (source, config) in enumerate(drafts):
         home = tmp_path / str(number)
         migrations.migrated(source, "Composed", drafted.HPARAMS, home, config)
+
+
+def test_what_init_does_in_any_order_comes_out_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ordered, "AT_ONCE", 8)
+    ordered.attack(Random(1), tmp_path)
+    assert ordered.COUNTS["compared"] > ordered.COUNTS["moved"] > 0

@@ -6,15 +6,15 @@ import libcst as cst
 
 from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.class_facts import asks_sizes
-from det_compat.migrate.to_lightning.optimization.kept import by_attributes
-from det_compat.migrate.to_lightning.optimization.moving import (
+from det_compat.migrate.to_lightning.moving.commuting import Commuting
+from det_compat.migrate.to_lightning.moving.lines import (
     Slice,
     asks_for,
-    changes_for,
     hands_on,
-    is_changed_later,
     targets,
 )
+from det_compat.migrate.to_lightning.moving.reading import Reader
+from det_compat.migrate.to_lightning.optimization.kept import by_attributes
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.symbols import Symbols
@@ -22,14 +22,14 @@ from det_compat.migrate.tree.trial_attributes import reachable
 
 
 def made_in_setup(
-    init: cst.FunctionDef, early: Sequence[cst.FunctionDef], symbols: Symbols, around: Elsewhere
+    init: cst.FunctionDef, early: Sequence[cst.FunctionDef], reader: Reader
 ) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement]]:
     """The statements of ``__init__`` that need to know it, and what they are in ``setup``.
 
     None, unless all can run there: nothing of ``early``, or what that hands the trial to, may ask
     for what they keep, which is no module, whose weights a checkpoint has, and nothing is drawn.
     """
-    body, me = syntax.body_of(init), syntax.self_name(init)
+    body, me, symbols = syntax.body_of(init), syntax.self_name(init), reader.symbols
     late, lines = set[str](), list[cst.BaseStatement]()
     for line in body:
         if asks_sizes(line, symbols) or any(syntax.mentions(line, name) for name in late):
@@ -50,9 +50,8 @@ def made_in_setup(
         or any(syntax.names_in(line) & local & late for line in rest[len(early) :])
         or any(asks_for(node, name) for node in rest for name in made)
         or any(hands_on(node, me) for node in rest)
-        or not all(_is_quiet(line, symbols, around) for line in moved)
-        or is_changed_later(body, moved, early, kept, symbols)
-        or changes_for(body, moved, early)
+        or not all(_is_quiet(line, symbols, reader.around) for line in moved)
+        or not Commuting(init, reader).may_move(moved, kept, may_draw=True)
     ):
         return [], []
     return moved, by_attributes(moved, kept)

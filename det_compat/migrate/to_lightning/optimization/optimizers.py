@@ -12,15 +12,15 @@ from det_compat.migrate.to_lightning.metrics.training import (
     reset_in_training,
     undecided,
 )
-from det_compat.migrate.to_lightning.optimization.accumulation import methods
-from det_compat.migrate.to_lightning.optimization.kept import wrappings
-from det_compat.migrate.to_lightning.optimization.moving import (
+from det_compat.migrate.to_lightning.moving.lines import (
     MOVED,
     has_default,
     maker,
     target,
     wraps_itself,
 )
+from det_compat.migrate.to_lightning.optimization.accumulation import methods
+from det_compat.migrate.to_lightning.optimization.kept import wrappings
 from det_compat.migrate.to_lightning.optimization.schedulers import (
     listed,
     listed_schedulers,

@@ -24,7 +24,8 @@ ASKING = OPT.replace("self.model.parameters()", "[p for p in self.all() if p.req
     ],
 )
 def test_an_optimizer_stays_before_what_changes_what_it_is_made_of(lines, moves, tmp_path):
-    slower = "    def slower(self):\n        self.rate = 0.01\n\n    def evaluate_batch"
+    slower = "    def slower(self):\n        self.rate = 0.01\n\n"
+    slower += "    def all(self):\n        return self.model.parameters()\n\n    def evaluate_batch"
     changes = [(OPT, "\n        ".join(lines)), ("    def evaluate_batch", slower)]
     made = rewritten(tmp_path, trial(*changes))
     assert ("SGD" in method(made, "configure_optimizers")) is moves
@@ -57,8 +58,8 @@ opt = torch.optim.SGD(made, lr=0.1)
         pytest.param(f"{CHOICE}print(opt)\n{WRAP}", "", id="needed"),
         pytest.param(
             f"{CHOICE}if context.get_hparam('lars'):\n    opt = Lars(opt)\n{WRAP}",
-            "        opt = Lars(opt)\n",
-            id="what is around it",
+            "",
+            id="what is around it is not known",
         ),
         pytest.param(f"{LISTED}{WRAP}", "    made.append(", id="list"),
         pytest.param(
@@ -152,3 +153,175 @@ def test_a_scheduler_moves_that_asks_for_sizes_where_its_optimizer_stays(tmp_pat
     assert "    by.last_step = 0\n" in method(made, "configure_optimizers")
     rate = (asks[0], asks[1].replace("self.opt", "self.opt.param_groups[0]['lr']"))
     assert "world_size: int" in rewritten(tmp_path, trial((OPT, lines), rate))
+
+
+HELPERS = """\
+class Loss(torch.nn.Module):
+    def __init__(self, scale, own=None):
+        super().__init__()
+        self.scale = scale
+
+
+class Holder:
+    def __init__(self, held):
+        self.held = held
+
+    def poke(self):
+        self.held.head = torch.nn.Linear(1, 1)
+
+
+class Entering:
+    def __init__(self, trial):
+        self.trial = trial
+
+    def __enter__(self):
+        self.trial.rate = 2
+
+    def __exit__(self, *error):
+        pass
+
+
+KNOWN = {}
+RATES = [0.1]
+
+
+def keep(model):
+    KNOWN["model"] = model
+
+
+def poke():
+    KNOWN["model"].head = torch.nn.Linear(1, 1)
+
+
+def bump():
+    RATES[0] *= 2
+
+
+def freeze(model):
+    for p in model.parameters():
+        p.requires_grad = False
+
+
+def count(model):
+    return sum(p.numel() for p in model.parameters())
+
+
+def remembered(rate, known=[]):
+    known.append(rate)
+    return known[0]
+
+
+"""
+
+
+def made_of(lines, tmp_path, methods="") -> bool:
+    """Whether the optimizer of these statements is made in configure_optimizers."""
+    text = lines.replace("\n", f"\n{' ' * 8}")
+    changes = [(OPT, f"self.rate = 1\n        {text}"), ("class Trial", f"{HELPERS}class Trial")]
+    changes.append(("    def build_training", f"{methods}    def build_training"))
+    tmp_path.mkdir(exist_ok=True)
+    made = rewritten(tmp_path, trial(*changes))
+    assert "MIGRATE" not in made
+    return "SGD" in method(made, "configure_optimizers")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "self.loss = torch.nn.CrossEntropyLoss()",
+        'self.loss = Loss(context.get_hparam("scale"))',
+        'print(f"{self.rate}", len([*self.model.parameters()]))',
+        'self.steps = context.get_hparam("steps")',
+        "self.size = count(self.model)",
+        "self.model.to('cpu')",
+        "self.model.load_state_dict(torch.load('weights'))",
+        "self.data = torch.utils.data.TensorDataset(torch.ones(4, 2))",
+        "torch.backends.cudnn.benchmark = True",
+        "self.noise = torch.rand(2)",
+        "self.names = []\nself.names.append('loss')",
+        "self.holder = Holder(self.model)",
+        "if self.rate:\n    self.late = 1",
+        "bump()",
+    ],
+)
+def test_an_optimizer_moves_behind_what_is_known_to_be_harmless(line, tmp_path):
+    assert made_of(f"{RATE}\n{line}", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "setattr(self, 'rate', 2)",
+        "vars(self)['rate'] = 2",
+        "self.__dict__.update(rate=2)",
+        "for name in ['rate']:\n    setattr(self, name, 2)",
+        "me = self\nme.rate = 2",
+        "change = self.slower\nchange()",
+        "print(f'{self.slower()}')",
+        "with Entering(self):\n    pass",
+        "exec('self.rate = 2')",
+        "unknown(self.model)",
+        "unknown(self)",
+        "freeze(self.model)",
+        "nets = [self.model]\nnets[0].head = torch.nn.Linear(1, 1)",
+        "holder = Holder(self.model)\nholder.poke()",
+        "keep(self.model)\npoke()",
+        "torch.nn.utils.weight_norm(self.model)",
+        "self.seen = 'opt' in self.__dict__",
+    ],
+)
+def test_an_optimizer_stays_before_what_may_change_what_it_is_made_of(line, tmp_path):
+    slower = "    def slower(self):\n        self.rate = 0.01\n\n"
+    assert not made_of(f"{RATE}\n{line}", tmp_path, slower)
+
+
+@pytest.mark.parametrize(
+    ("rate", "line"),
+    [
+        ("RATES[0]", "bump()"),
+        ("remembered(0.1)", "self.first = remembered(0.2)"),
+        ("random.random()", "pass"),
+        ("unknown()", "pass"),
+        ("max(r for r in self.stream)", "self.first = [*self.stream]"),
+        ("self.rate", "return"),
+    ],
+)
+def test_an_optimizer_stays_that_may_be_another_one_later(rate, line, tmp_path):
+    first = "self.stream = iter([1, 2])\n"
+    assert not made_of(f"{first}{RATE.replace('self.rate', rate)}\n{line}", tmp_path)
+
+
+def test_what_callbacks_change_when_they_are_made_is_asked_for_before(tmp_path):
+    changing = "    def build_callbacks(self):\n        self.rate = 2\n        return {}\n\n"
+    assert not made_of(RATE, tmp_path, changing)
+    assert made_of(RATE, tmp_path / "other", changing.replace("self.rate", "self.other"))
+
+
+def test_a_function_that_moves_does_not_ask_for_what_training_changes(tmp_path):
+    lines = f"""\
+by = 2
+{OPT}
+made = torch.optim.lr_scheduler.LambdaLR(self.opt, lambda step: step / by)
+self.by = by
+self.schedule = context.wrap_lr_scheduler(made, {BY})"""
+    assert made_of(lines, tmp_path)
+    raising = "    def raise_it(self):\n        self.by += 1\n\n"
+    assert not made_of(lines, tmp_path / "other", raising)
+
+
+def test_a_property_and_its_setter_both_stay(tmp_path):
+    both = """\
+    @property
+    def first(self):
+        return self.rate
+
+    @first.setter
+    def first(self, value):
+        self.rate = value
+
+"""
+    changes = [(OPT, f"self.rate = 1\n        {OPT.replace('0.1', 'self.first')}")]
+    made = rewritten(
+        tmp_path, trial(*changes, ("    def build_training", f"{both}    def build_training"))
+    )
+    assert both in made

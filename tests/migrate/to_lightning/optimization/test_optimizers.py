@@ -112,9 +112,12 @@ def test_raw_steps_are_counted(tmp_path):
 
 
 def test_what_is_wrapped_and_not_kept(tmp_path):
-    scheduler = "context.wrap_lr_scheduler(make(self.opt), LRScheduler.StepMode.STEP_EVERY_EPOCH)"
+    made = "torch.optim.lr_scheduler.StepLR(self.opt, 1)"
+    scheduler = f"context.wrap_lr_scheduler({made}, LRScheduler.StepMode.STEP_EVERY_EPOCH)"
     made = rewritten(tmp_path, trial(("lr=0.1))\n", f"lr=0.1))\n        {scheduler}\n")))
-    assert "    lr_scheduler = make(opt)\n" in method(made, "configure_optimizers")
+    assert "    lr_scheduler = torch.optim.lr_scheduler.StepLR(opt, 1)\n" in method(
+        made, "configure_optimizers"
+    )
 
 
 HIERARCHY = """\

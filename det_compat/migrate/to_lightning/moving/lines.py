@@ -3,18 +3,19 @@
 With them moves what only they need, and what is done with what they make.
 """
 
-import builtins
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
 
 from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.class_facts import asks_sizes
+from det_compat.migrate.to_lightning.moving.commuting import Commuting
+from det_compat.migrate.to_lightning.moving.names import Scope
+from det_compat.migrate.to_lightning.moving.reading import Reader
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.elsewhere import DRAWS, Elsewhere
+from det_compat.migrate.tree.elsewhere import DRAWS
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.trial_attributes import attributes_changed, reachable
 from det_compat.migrate.tree.walking import children, has
 
 MOVED = ("wrap_optimizer", "wrap_lr_scheduler")
@@ -23,15 +24,14 @@ MOVED = ("wrap_optimizer", "wrap_lr_scheduler")
 def moved_lines(
     init: cst.FunctionDef,
     early: Sequence[cst.FunctionDef],
-    around: Elsewhere,
-    symbols: Symbols,
+    reader: Reader,
     *,
     is_automatic: bool,
 ) -> tuple[list[cst.BaseStatement], dict[str, str]]:
     """The statements of ``__init__`` that make optimizers and schedulers, if they can be moved.
 
     They cannot if the rest of it, or a method of ``early`` that it calls, needs what they make, or
-    hands the trial to code ``around`` that may, or what they call draws. Where optimization
+    hands the trial to code that may; nor if they may do something else later. Where optimization
     ``is_automatic``, an ``if`` that does nothing but to make a scheduler moves as a whole.
 
     Where optimizers have to stay, schedulers move that ask how many processes there are.
@@ -39,11 +39,12 @@ def moved_lines(
     Returns:
         The statements, and what they ask in place of variables that stay where they are.
     """
-    every = _moved(init, early, around, symbols, MOVED, is_automatic=is_automatic)
+    every = _moved(init, early, reader, MOVED, is_automatic=is_automatic)
     rates = any(_RATE.search(syntax.code(method)) for method in early)
+    symbols = reader.symbols
     if every[0] or rates or not asks_sizes(init, symbols):
         return every
-    alone = _moved(init, early, around, symbols, MOVED[1:], is_automatic=is_automatic)
+    alone = _moved(init, early, reader, MOVED[1:], is_automatic=is_automatic)
     return alone if any(asks_sizes(line, symbols) for line in alone[0]) else every
 
 
@@ -54,14 +55,13 @@ _RATE = re.compile(r"""["']lr["']""")
 def _moved(
     init: cst.FunctionDef,
     early: Sequence[cst.FunctionDef],
-    around: Elsewhere,
-    symbols: Symbols,
+    reader: Reader,
     kinds: Sequence[str],
     *,
     is_automatic: bool,
 ) -> tuple[list[cst.BaseStatement], dict[str, str]]:
     """The same for what these ``kinds`` of calls have wrapped."""
-    body, me = syntax.body_of(init), syntax.self_name(init)
+    body, me, symbols = syntax.body_of(init), syntax.self_name(init), reader.symbols
     makers = [line for line in body if is_automatic or not isinstance(line, cst.If)]
     wraps = [line for line in makers if symbols.method(syntax.call_of(maker(line))) in kinds]
     moved = [line for line in wraps if "." in target(line)]
@@ -77,23 +77,27 @@ def _moved(
     moved, kept = Slice(init, symbols).whole(moved)
     rest = [*early, *(line for line in body if line not in moved)]
     made = {target(line) for line in moved if "." in target(line)}
-    local = syntax.local_names(init) - {me}
+    local = _local(init)
     needed = {name for line in moved for name in syntax.names_in(line)} & local - kept.keys()
     unset = needed - {name for line in moved for name in _bound(line)}
     shared = needed & {name for line in rest[len(early) :] for name in syntax.names_in(line)}
     if unset or shared or any(asks_for(node, name) for name in made for node in rest):
         return [], {}
-    if is_changed_later(body, moved, early, kept, symbols) or changes_for(body, moved, early):
-        return [], {}
-    if around.may_draw(_called_code(moved, early, around)):
+    if not Commuting(init, reader).may_move(moved, kept):
         return [], {}
     attributes = (found for node in rest for found in syntax.find(node, cst.Attribute))
     members = {pair[1] for found in attributes if (pair := symbols.member(found)) is not None}
     if members & {"optimizers", "lr_schedulers"}:
         # A context listed what it had wrapped by then.
         return [], {}
-    is_asked = any(name.rpartition(".")[2] in around.asked for name in made)
+    is_asked = any(name.rpartition(".")[2] in reader.around.asked for name in made)
     return ([], {}) if is_asked and any(hands_on(n, me) for n in rest) else (moved, kept)
+
+
+def _local(init: cst.FunctionDef) -> set[str]:
+    """The variables of ``__init__``; what it only sets attributes of is none."""
+    scope = Scope(init, is_trial=True)
+    return syntax.local_names(init) & {*scope.names, *scope.imports}
 
 
 def maker(line: cst.BaseStatement) -> cst.BaseStatement:
@@ -133,7 +137,7 @@ class Slice:
     def __init__(self, init: cst.FunctionDef, symbols: Symbols) -> None:
         self._init, self._symbols = init, symbols
         self._body, self._me = syntax.body_of(init), syntax.self_name(init)
-        self._local = syntax.local_names(init) - {self._me}
+        self._local = _local(init)
         values: dict[str, list[cst.BaseExpression]] = {}
         for line in syntax.find(init, cst.Assign):
             for name, value in syntax.pairs(line):
@@ -319,125 +323,6 @@ def hands_on(node: cst.CSTNode, me: str) -> bool:
         if name == "super" or name.endswith(".__init__"):
             return False
     return any(hands_on(child, me) for child in children(node))
-
-
-def is_changed_later(
-    body: Sequence[cst.BaseStatement],
-    moved: Sequence[cst.BaseStatement],
-    early: Sequence[cst.FunctionDef],
-    kept: Mapping[str, str],
-    symbols: Symbols,
-) -> bool:
-    """Whether ``__init__`` gives what statements read another value behind them.
-
-    A parameter that asks for no gradient any more is such a value, too, where they look.
-    """
-    made = {syntax.target_of(line) or "" for line in moved}
-    calls = [(syntax.target_of(line), syntax.call_of(line)) for line in body]
-    models = {
-        syntax.code(call.args[0].value): target
-        for target, call in calls
-        if call is not None and symbols.method(call) == "wrap_model" and call.args
-    }
-    for at, line in enumerate(body):
-        if line not in moved:
-            continue
-        after = [n for n in body[at:] if n not in moved and not _is_same_model(n, symbols)]
-        called = [m for m in early if any(m.name.value in syntax.code(n) for n in after)]
-        changing: list[cst.CSTNode] = [*after, *called]
-        if _FREEZES in syntax.code(line) and any(_FREEZES in syntax.code(n) for n in changing):
-            return True
-        changed = {syntax.code(part) for n in changing for part in targets(n)}
-        # What keeps a variable gives it no other value.
-        changed -= {kept.get(name, "") for name in syntax.names_in(line)}
-        changed |= {owner for n in changing for owner in _changed_by_calls(n)}
-        # A model is the same under both of its names.
-        parted = [each.partition(".") for each in changed]
-        changed |= {f"{models[name]}.{rest}" for name, _, rest in parted if name in models}
-        read = {syntax.code(node) for node in syntax.find(line, cst.Attribute)} - made
-        names = syntax.names_in(line) & kept.keys()
-        read |= names | {kept[name] for name in names}
-        own = names | {each for each in changed if "." in each}
-        if any(_overlap(one, other) for one in changed & own for other in read):
-            return True
-        if any(each.startswith(f"{name}[") for each in changed for name in names):
-            return True
-    return False
-
-
-def changes_for(
-    body: Sequence[cst.BaseStatement],
-    moved: Sequence[cst.BaseStatement],
-    early: Sequence[cst.FunctionDef],
-) -> bool:
-    """Whether what statements call changes what ``__init__`` asks for behind them.
-
-    Nor may they ask, by a method or a property, for what is changed there. What is called on both
-    sides may count its calls.
-    """
-    own = {method.name.value: method for method in early}
-
-    def reached(lines: Sequence[cst.BaseStatement]) -> list[cst.FunctionDef]:
-        called = (n for line in lines for n in syntax.find(line, cst.Attribute))
-        return [own[name] for name in reachable(own, *(n.attr.value for n in called))]
-
-    at = min(body.index(line) for line in moved)
-    after = [line for line in body[at:] if line not in moved]
-    if _called(moved) & _called(after):
-        return True
-    early_methods, later_methods = reached(moved), reached(after)
-    asked = [n for each in (*after, *later_methods) for n in syntax.find(each, cst.Attribute)]
-    changed = {name for method in early_methods for name in attributes_changed(method)}
-    if any(node.attr.value in changed for node in asked):
-        return True
-    read = {n.attr.value for method in early_methods for n in syntax.find(method, cst.Attribute)}
-    later = {name for method in later_methods for name in attributes_changed(method)}
-    set_later = [syntax.code(part) for line in after for part in targets(line)]
-    set_later += [owner for line in after for owner in _changed_by_calls(line)]
-    later |= {part for code in set_later for part in re.findall(r"\.(\w+)", code)}
-    return bool(read & later)
-
-
-def _called_code(
-    lines: Sequence[cst.BaseStatement], early: Sequence[cst.FunctionDef], around: Elsewhere
-) -> list[str]:
-    """The methods, functions and classes that statements call, as far as there is code of them."""
-    names = {name.rpartition(".")[2] for name in _called(lines)}
-    own = [syntax.code(method) for method in early if method.name.value in names]
-    return own + [around.texts[name] for name in names & around.texts.keys()]
-
-
-def _called(lines: Sequence[cst.BaseStatement]) -> set[str]:
-    """The functions that statements call, but for Python's own and those of libraries."""
-    calls = (call.func for line in lines for call in syntax.find(line, cst.Call))
-    names = {syntax.code(func) for func in calls if isinstance(func, (cst.Name, cst.Attribute))}
-    return {name for name in names if not _PURE.match(name)}
-
-
-_PURE = re.compile(
-    rf"({'|'.join(dir(builtins))})$|(torch|nn|np|numpy|math|os|pathlib|optim|context)\b|\w*(\.\w+)*\."
-    r"(get|items|keys|values|parameters|named_parameters|get_\w+|wrap_\w+|modules)$"
-)
-
-
-_FREEZES = "requires_grad"
-
-
-def _changed_by_calls(node: cst.CSTNode) -> Iterator[str]:
-    for call in syntax.find(node, cst.Call):
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _MUTATORS:
-            yield syntax.code(call.func.value)
-
-
-def _overlap(one: str, other: str) -> bool:
-    """Whether one of two dotted names is, or is a part of, what the other names."""
-    short, long = sorted((one, other), key=len)
-    return long == short or long.startswith((f"{short}.", f"{short}["))
-
-
-def _is_same_model(line: cst.BaseStatement, symbols: Symbols) -> bool:
-    """Whether a statement wraps the model that its target is already."""
-    return symbols.method(syntax.call_of(line)) == "wrap_model" and wraps_itself(line)
 
 
 def wraps_itself(line: cst.BaseStatement) -> bool:
