@@ -61,12 +61,14 @@ class Shapes:
         near: the functions and methods of its file, by name.
         far: the functions of other files.
         imported: the paths that each name is imported from.
+        texts: the functions and classes of all files, by name.
     """
 
     own: Mapping[str, cst.FunctionDef] = field(default_factory=dict)
     near: Mapping[str, cst.FunctionDef] = field(default_factory=dict)
     far: Mapping[str, cst.FunctionDef] = field(default_factory=dict)
     imported: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
 
     def known(self, method: cst.FunctionDef, deep: int = 2) -> _Known:
         """What a method knows: its variables, attributes that are set once, what it calls.
@@ -102,8 +104,9 @@ def _attributes(own: Mapping[str, cst.FunctionDef]) -> _Known:
         me = self_name(method)
         for line in find(method.body, cst.Assign):
             for target in line.targets:
-                name = code(target.target).removeprefix(f"{me}.")
-                found[name] = line.value if name not in found else None
+                owner, _, name = code(target.target).partition(".")
+                if owner == me:
+                    found[name] = line.value if name not in found else None
     return found
 
 
@@ -179,8 +182,8 @@ def is_many(node: cst.BaseExpression, known: _Known, deep: int = 5) -> bool:
             return isinstance(node, cst.Attribute) and node.attr.value in _OF_LAYERS
         return is_many(value, known, deep - 1)
     if isinstance(node, cst.Comparison):
-        others = (each.comparator for each in node.comparisons)
-        return any(is_many(part, known, deep) for part in (node.left, *others))
+        parts = [node.left, *(each.comparator for each in node.comparisons)]
+        return any(is_many(p, known, deep) or _may_be_row(p, known) for p in parts)
     if not isinstance(node, cst.Call):
         return False
     if (inner := _elements_of(node)) is not None:
@@ -198,6 +201,12 @@ def is_many(node: cst.BaseExpression, known: _Known, deep: int = 5) -> bool:
     if name in ("tensor", "array", "as_tensor") and node.args:
         return is_many(node.args[0].value, known, deep)
     return name in _MANY or code(node.func) in _COLLECTIONS or _is_reduced_in_part(node)
+
+
+def _may_be_row(node: cst.BaseExpression, known: _Known) -> bool:
+    """Whether a part of a comparison is computed, and not known to be one number."""
+    is_local = isinstance(node, cst.Name) and node.value in known
+    return (is_local or isinstance(node, cst.Call)) and not is_scalar(node, known)
 
 
 def _is_reduced_in_part(call: cst.Call) -> bool:

@@ -41,6 +41,7 @@ def test_what_may_be_several(text):
         "[1] if x else 0",
         "[0] * n",
         "(logits.argmax(-1) == y).float()",
+        "((model(x) > 0) == (y > 0.5)).float()",
         "torch.argmax(x, dim=1)",
         "x.eq(y).cpu()",
     ],

@@ -8,6 +8,8 @@ from typing import TypeAlias
 import libcst as cst
 from libcst.helpers import ensure_type
 
+from det_compat.migrate.to_lightning.metrics.arrays import Arrays
+from det_compat.migrate.to_lightning.metrics.branches import joined
 from det_compat.migrate.to_lightning.metrics.names import (
     numbers_of,
     owner,
@@ -16,12 +18,14 @@ from det_compat.migrate.to_lightning.metrics.names import (
     said_of,
 )
 from det_compat.migrate.to_lightning.metrics.on_cpu import Devices
+from det_compat.migrate.to_lightning.metrics.rates import is_one_rate
 from det_compat.migrate.to_lightning.metrics.unknown import are_unknown
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.marks import above, comments_of, marked
 from det_compat.migrate.tree.metric_shapes import (
     Shapes,
+    assigned,
     is_array,
     is_list,
     is_many,
@@ -90,7 +94,9 @@ class Logged:
     reduction: str = "mean"
     shapes: Shapes = field(default_factory=Shapes)
     _known: _Known = field(default_factory=dict, init=False)
+    _made: _Known = field(default_factory=dict, init=False)
     _devices: Devices = field(init=False)
+    _arrays: Arrays = field(init=False)
     _left_out: list[str] = field(default_factory=list, init=False)
     _odd: frozenset[str] = field(default=frozenset(), init=False)
     _nones: set[str] = field(default_factory=set, init=False)
@@ -100,8 +106,13 @@ class Logged:
     def in_method(self, method: cst.FunctionDef, last: str = "") -> cst.FunctionDef:
         """The method; ``last`` is a statement to end with."""
         method = syntax.each(method, cst.SimpleStatementSuite, _in_lines)
+        method = joined(method) if self.options else method
         self._devices = Devices(method, self.shapes)
+        self._arrays = Arrays(method, self.shapes)
+        init = self.shapes.own.get("__init__")
+        made = assigned(init) if init is not None else {}
         self._known = _followed(self.shapes.known(method))
+        self._made = made | self._known
         self._odd = odd_kinds(method, self._known)
         self._is_known = not are_unknown(method, self.shapes, self.losses or ())
         self._nones = nones(method)
@@ -118,7 +129,17 @@ class Logged:
                 end[:1] = [above(line, [said]) for line in end[:1]]
             end[:1] = [above(line, getattr(given, "leading_lines", ())) for line in end[:1]]
         rest = syntax.transformed(cst.IndentedBlock(body), _Returns(self))
-        return syntax.with_body(method, [*rest.body, *end])
+        return self._with_word(syntax.with_body(method, [*rest.body, *end]))
+
+    def _with_word(self, method: cst.FunctionDef) -> cst.FunctionDef:
+        """The method with the comment on its names, if no return at its end has got it."""
+        body = [*syntax.body_of(method)]
+        if not self.said or self.said in syntax.code(method):
+            return method
+        at = int(syntax.has_docstring(body))
+        said = cst.EmptyLine(comment=cst.Comment(self.said))
+        body[at : at + 1] = [above(line, [said]) for line in body[at : at + 1]]
+        return syntax.with_body(method, body)
 
     def _lines(self, line: cst.BaseStatement) -> list[cst.BaseStatement]:
         self._left_out = []
@@ -144,7 +165,8 @@ class Logged:
         if not isinstance(metrics, cst.Dict):
             if "none" in self._odd:
                 self._left_out.append("a text, a dict or None among these")
-            odd = self._odd if self._is_known else {*self._odd, "unknown"}
+            is_known = self._is_known and not self._arrays.may_have(metrics)
+            odd = self._odd if is_known else {*self._odd, "unknown"}
             found = numbers_of(syntax.code(metrics), self.reduction, odd)
             if syntax.code(metrics) not in self.done:
                 found = renamed_in(found, self.renamed, is_every=self.are_all_renamed)
@@ -184,12 +206,16 @@ class Logged:
         if is_no_number(value):
             self._left_out.append(syntax.code(key) if key is not None else syntax.code(value))
             return []
+        if is_one_rate(value, self._made):
+            value = syntax.expression(f"{syntax.code(value)}[0]")
         if not self.reduction and key is not None and is_list(value, self._known):
             return _indexed(key, value, element)
         value = without_numpy(value, self._known)
         text = syntax.code(value)
         if self._is_sorted_out(value):
             pass
+        elif key is not None and self._arrays.may_have(value):
+            text = f"float(torch.as_tensor({text}).float().{self.reduction or 'mean'}())"
         elif key is not None and (self._is_on_cpu(value) or self._is_array(value)):
             text = f"float({self._as_one(value)})"
         else:

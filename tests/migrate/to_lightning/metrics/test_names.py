@@ -67,6 +67,12 @@ BOTH = '{"loss": batch.sum(), "error": batch.max()}'
             "loss",
             "numbers_of(found",
         ),
+        (
+            'if len(batch):\n            return {"loss": batch.sum()}\n        return None',
+            "1",
+            "loss",
+            'log("val_loss", batch.sum()',
+        ),
         ("return self.measure(batch)", '{"error": 1.0}', "", "log_dict(self.measure(batch)"),
         ("return scores(batch)", "1", "", "numbers_of(scores(batch)"),
     ],
