@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
@@ -21,7 +21,7 @@ from det_compat.migrate.to_lightning.whole.devices import needs_cpu
 from det_compat.migrate.to_lightning.whole.loaders import unwrapped_loader
 from det_compat.migrate.to_lightning.whole.moves import without_moves
 from det_compat.migrate.to_lightning.whole.parts import Parts, parsed, parts_of
-from det_compat.migrate.to_lightning.whole.shares import reduction
+from det_compat.migrate.to_lightning.whole.shares import apart, reduction
 from det_compat.migrate.to_lightning.whole.writing import END, START, STEP, Writing
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import comments_of
@@ -117,6 +117,7 @@ class _Validation:
         if self._moves_draws(found) or self._differs_on_devices(found):
             return None
         found = self._with_index(without_moves(found, batch, self.me))
+        found = apart(found, self.me) if found is not None else None
         shared = self._shared(found, batch) if found is not None else None
         if found is None or shared is None:
             return None
@@ -155,16 +156,24 @@ class _Validation:
         return "batch", Parts(parts.before, [line, *body], parts.after, target, parts.index)
 
     def _is_bound_to_loader(self, parts: Parts) -> bool:
-        """Whether more is asked of the loader than how many batches it has."""
-        length = f"len({self.loader})"
-        count = syntax.expression(f"{self.me}.trainer.num_val_batches[0]")
+        """Whether more is asked of the loader than how many batches, or samples, it has."""
+        known = {
+            f"len({self.loader})": self._count,
+            f"len({self.loader}.dataset)": f"len({self.me}.trainer.val_dataloaders.dataset)",
+        }
 
         def counted(call: cst.Call) -> cst.BaseExpression:
-            return count.deep_clone() if syntax.code(call) == length else call
+            text = known.get(syntax.code(call))
+            return call if text is None else syntax.expression(text)
 
         for body in (parts.before, parts.body, parts.after):
             body[:] = [syntax.each(line, cst.Call, counted) for line in body]
         return any(self.loader in syntax.names_in(line) for line in parts.all)
+
+    @property
+    def _count(self) -> str:
+        """How many batches there are."""
+        return f"{self.me}.trainer.num_val_batches[0]"
 
     def _moves_draws(self, parts: Parts) -> bool:
         """Whether what is before the loop would draw random numbers, or change data, too late.
@@ -200,6 +209,13 @@ class _Validation:
     def _with_index(self, parts: Parts) -> Parts | None:
         """The parts, where Lightning counts the batches; None if that name is another's."""
         index, body = parts.index, parsed(parts.body)
+        is_counting = index in flow.flow(parsed(parts.after)).read
+        if is_counting and index in flow.flow(parsed(parts.before)).bound | flow.flow(body).bound:
+            return None
+        if is_counting:
+            after = [syntax.each(n, cst.BinaryOperation, self._counted(index)) for n in parts.after]
+            after = [syntax.replaced(line, index, f"({self._count} - 1)") for line in after]
+            parts = replace(parts, after=after)
         if index in ("", "_", "batch_idx"):
             return parts
         needed = flow.flow(body)
@@ -210,6 +226,16 @@ class _Validation:
             return None
         lines = [syntax.replaced(line, index, "batch_idx") for line in parts.body]
         return Parts(parts.before, lines, parts.after, parts.target, "batch_idx")
+
+    def _counted(self, index: str) -> Callable[[cst.BinaryOperation], cst.BaseExpression]:
+        """What puts how many batches there are in the place of one more than the last number."""
+        texts = (f"{index} + 1", f"1 + {index}")
+
+        def counted(node: cst.BinaryOperation) -> cst.BaseExpression:
+            is_one = syntax.code(node.with_changes(lpar=[], rpar=[])) in texts
+            return syntax.expression(self._count) if is_one else node
+
+        return counted
 
     def _shared(
         self, parts: Parts, batch: str

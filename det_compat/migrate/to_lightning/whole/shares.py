@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import libcst as cst
 
 from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.whole import kept
+from det_compat.migrate.to_lightning.whole.parts import Parts, parsed
+from det_compat.migrate.tree import syntax
 
 #: What gives a number as it is.
 _SAME = words("float int round item cpu detach numpy tensor as_tensor squeeze double to")
@@ -32,11 +37,57 @@ def reduction(body: Sequence[ast.stmt], after: Sequence[ast.stmt], me: str) -> s
     return "sum" if 1 in grown else "mean"
 
 
+#: How what is a part of a sum is logged.
+SUMMED = 'reduce_fx="sum"'
+
+
+def apart(parts: Parts, me: str) -> Parts:
+    """The parts, where means and parts of a sum that are logged together are logged one by one."""
+    numbers = _Numbers(parsed(parts.body), parsed(parts.after), me)
+    after: list[cst.BaseStatement] = []
+    for line in parts.after:
+        call = syntax.lone_call(line)
+        dicts = [call.args[0].value] if call is not None and call.args else []
+        elements = [e for each in dicts if isinstance(each, cst.Dict) for e in each.elements]
+        named = [e for e in elements if isinstance(e, cst.DictElement)]
+        grown = [numbers.growth(_expression(each.value)) for each in named]
+        is_mixed = len(named) == len(elements) and {*grown} == {0, 1}
+        if call is None or syntax.code(call.func) != f"{me}.log_dict" or not is_mixed:
+            after.append(line)
+            continue
+        for kind in (0, 1):
+            some = [each for each, growth in zip(named, grown, strict=True) if growth == kind]
+            lines = getattr(line, "leading_lines", ()) if kind == 0 else ()
+            after.append(
+                _logging(call, some, me, summed=bool(kind)).with_changes(leading_lines=lines)
+            )
+    return replace(parts, after=after)
+
+
+def _expression(node: cst.BaseExpression) -> ast.expr:
+    return ast.parse(syntax.whole(syntax.code(node)).strip(), mode="eval").body
+
+
+def _logging(
+    call: cst.Call, named: Sequence[cst.DictElement], me: str, *, summed: bool
+) -> cst.BaseStatement:
+    """The statement that logs some of what one logs, as it does."""
+    pairs = [(syntax.code(each.key), syntax.code(each.value)) for each in named]
+    given = ", ".join(syntax.code(arg).rstrip(", ") for arg in call.args[1:])
+    options = ", ".join(filter(None, [given, SUMMED if summed else ""]))
+    name, what = "log_dict", f"{{{', '.join(map(': '.join, pairs))}}}"
+    if len(named) == 1:
+        name, what = "log", ", ".join(pairs[0])
+    return syntax.statement(f"{me}.{name}({what}, {options})\n")
+
+
 def _logged(after: Sequence[ast.stmt], me: str) -> Iterator[ast.expr]:
     """The values that are logged, as far as dicts are written out."""
     nodes = [node for line in after for node in ast.walk(line)]
     assigns = [node for node in nodes if isinstance(node, ast.Assign)]
     for log in (node for node in nodes if isinstance(node, ast.Call) and kept.is_log(node, me)):
+        if any(each.arg == "reduce_fx" for each in log.keywords):
+            continue
         if len(log.args) > 1:
             yield log.args[1]
             continue

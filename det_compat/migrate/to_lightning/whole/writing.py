@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from det_compat.migrate.to_lightning.whole.parts import without_blank
+from det_compat.migrate.to_lightning.whole.shares import SUMMED
 from det_compat.migrate.tree import syntax
 
 START, STEP, END = "on_validation_epoch_start", "validation_step", "on_validation_epoch_end"
@@ -77,25 +78,26 @@ class _Logging(cst.CSTTransformer):
         super().__init__()
         self._devices = devices
         self._logs = (f"{me}.log", f"{me}.log_dict")
-        self._is_said = False
+        self._said: list[str] = []
 
     def leave_SimpleStatementLine(
         self, original: cst.SimpleStatementLine, updated: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine:
-        calls = [syntax.code(call.func) for call in syntax.find(original, cst.Call)]
-        if self._is_said or not any(name in self._logs for name in calls):
+        calls = [c for c in syntax.find(original, cst.Call) if syntax.code(c.func) in self._logs]
+        devices = "sum" if any(SUMMED in syntax.code(call) for call in calls) else self._devices
+        if not calls or devices in self._said:
             return updated
-        self._is_said = True
+        self._said.append(devices)
         lines = updated.leading_lines
         at = next((i for i, line in enumerate(lines) if line.comment is not None), len(lines))
-        said = cst.EmptyLine(comment=cst.Comment(_SAID.format(self._devices)))
+        said = cst.EmptyLine(comment=cst.Comment(_SAID.format(devices)))
         return updated.with_changes(leading_lines=[*lines[:at], said, *lines[at:]])
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.Call:
         if syntax.code(original.func) not in self._logs:
             return updated
         args = [a for a in updated.args if not (a.keyword and a.keyword.value == "batch_size")]
-        if self._devices != "mean":
+        if self._devices != "mean" and SUMMED not in syntax.code(updated):
             given = syntax.expression(f'f(reduce_fx="{self._devices}")')
             args += given.args if isinstance(given, cst.Call) else ()
         return updated.with_changes(args=syntax.without_commas(args))

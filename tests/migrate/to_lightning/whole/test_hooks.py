@@ -167,7 +167,7 @@ END = '        return {"error": total / n}\n'
             [(END, f"        for batch in data_loader:\n            n += 0\n{END}")], id="two loops"
         ),
         pytest.param([(LOOP, "            for batch in list(data_loader):\n")], id="another order"),
-        pytest.param([("total / n", "total / len(data_loader.dataset)")], id="more of the loader"),
+        pytest.param([("total / n", "total / data_loader.batch_size")], id="more of the loader"),
         pytest.param([("total / n", "total / len(batch)")], id="the last batch"),
         pytest.param(
             [(LOOP, "            for n, batch in enumerate(data_loader):\n")], id="the last number"
@@ -324,6 +324,16 @@ EVALUATIONS = {
                 meter.update(last - loss, len(x))
             last = loss
         return {"error": meter.sum / max(meter.n, 1), "last": loss}
+""",
+    "numbers": """\
+    def evaluate_full_dataset(self, data_loader):
+        total = 0.0
+        for i, (x, y) in enumerate(data_loader):
+            total += torch.nn.functional.mse_loss(self.model(x), y).item()
+        return {
+            "error": total / (i + 1),
+            "of: rows": total / len(data_loader.dataset),
+        }
 """,
     "lists": """\
     def evaluate_full_dataset(self, data_loader):

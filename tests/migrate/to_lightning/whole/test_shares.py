@@ -37,8 +37,9 @@ SAID = "on several devices, the {} of what each finds in its share of the data"
         ('return {"error": sum(found) / 50}', "sum"),
         ('rest = np.array(found)\nreturn {"error": rest.sum() / 50}', "sum"),
         ('results = {"error": total / 50}\nresults["n"] = n\nreturn results', "sum"),
+        ('return {"error": total / n, "n": n}', "mean sum"),
         # Neither is right for all of these: every device goes through all of the data.
-        ('return {"error": total / n, "n": n}', ""),
+        ('results = {"error": total / 50, "share": total / n}\nreturn results', ""),
         ('return {"error": np.sqrt(total / 50)}', ""),
         ('return {"error": 1 - total / 50}', ""),
     ],
@@ -48,8 +49,7 @@ def test_how_devices_make_one_number(after: str, reduced: str, tmp_path: Path) -
     init = "        self.model = context.wrap_model("
     module = made(tmp_path, LOOP.format(after=lines), (init, f"        self.rows = 50\n{init}"))
     assert "MIGRATE" not in module
-    assert [each for each in ("mean", "sum") if SAID.format(each) in module] == [reduced][
-        : len(reduced)
-    ]
-    assert ('reduce_fx="sum"' in module) is (reduced == "sum")
+    found = [each for each in ("mean", "sum") if SAID.format(each) in module]
+    assert found == reduced.split()
+    assert ('reduce_fx="sum"' in module) is ("sum" in reduced)
     assert ("goes through all of it, on each device" in module) is (not reduced)
