@@ -169,9 +169,9 @@ def _farther(path: Path, name: str, near: Set[Path]) -> Iterator[Path]:
     root = next((each for each in path.parents if (each / ".git").exists()), path.parent)
     files, started = _repository(root, root.stat().st_mtime_ns)
     for file, module in started.get(name, ()):
-        if file in near or not f"{path}".endswith(module):
+        if file in near or not _is_meant(path, name, module):
             continue
-        meant = (each for each in files if f"{each}".endswith(module))
+        meant = (each for each in files if _is_meant(each, name, module))
         shared = {
             each: len(os.path.commonpath((each, file)))
             for each in meant
@@ -179,6 +179,14 @@ def _farther(path: Path, name: str, near: Set[Path]) -> Iterator[Path]:
         }
         if shared.get(path) == max(shared.values(), default=0):
             yield file
+
+
+def _is_meant(path: Path, name: str, module: str) -> bool:
+    """Whether a file is the module of an entrypoint, or part of a package that gives the class."""
+    package = f"{module.removesuffix('.py')}{os.sep}"
+    before, is_inside, _ = f"{path}".rpartition(package)
+    is_given = bool(is_inside) and name in _text(Path(f"{before}{package}__init__.py"))
+    return is_given or f"{path}".endswith(module)
 
 
 @lru_cache(maxsize=8)
@@ -255,9 +263,14 @@ def _starts(entrypoint: Entrypoint, config: Path, path: Path, name: str) -> bool
         # A folder below may hold configs for the files above it.
         started = path.absolute().parent.joinpath(*module.split(".")).with_suffix(".py")
     if not started.is_file():
+        # A package may give a class of one of its modules.
+        started = started.with_suffix("") / "__init__.py"
+    if not started.is_file():
         # Which folder the experiment had, nobody knows: it is told by the name.
         is_below = config.parent != path.absolute().parent.parent
-        return is_below and module.rpartition(".")[2] == path.stem
+        file = f"{os.sep}{module.replace('.', os.sep)}.py"
+        is_it = module.rpartition(".")[2] == path.stem or _is_meant(path.absolute(), name, file)
+        return is_below and is_it
     # A file may import the class that it starts; one that has such a class means its own.
     return started.samefile(path) or f"class {name}" not in started.read_text(errors="replace")
 

@@ -53,7 +53,7 @@ def verify_migration(
 
 def _bases(migration: Migration) -> set[str]:
     """The classes that others derive from, which may have no part of a trial that these add."""
-    trees = [ast.parse(file.after) for file in migration.changed if file.path.suffix == ".py"]
+    trees = [ast.parse(file.after) for file in migration.files if file.trials]
     classes = (n for tree in trees for n in ast.walk(tree) if isinstance(n, ast.ClassDef))
     return {ast.unparse(base).rpartition(".")[2] for node in classes for base in node.bases}
 
@@ -70,11 +70,13 @@ def _arguments(
 def outcome(verdict: Verdict) -> str:
     """A verdict in the words of ``migrate``."""
     if verdict.is_identical:
-        return f"verified: {verdict.batches} batches, every tensor bit for bit"
+        return f"verified: {verdict.what_is_same}"
     if verdict.original_error:
         return f"not verified, because the original failed: {verdict.original_error}"
     if verdict.migrated_error:
         return f"differs: the module failed: {verdict.migrated_error}"
+    if verdict.unrepeated:
+        return f"not verified, because {verdict.unrepeated}"
     if verdict.difference:
         return f"differs: {verdict.difference}"
     return "not verified, because the original trained no batch"
@@ -93,7 +95,8 @@ def _copies(
         found += [
             (file, target / path.relative_to(root))
             for path, file in after.items()
-            if file.is_changed and path.suffix == ".py" and path.is_relative_to(root)
+            # The heir of a trial may need no change itself.
+            if file.trials and path.suffix == ".py" and path.is_relative_to(root)
         ]
     return found
 

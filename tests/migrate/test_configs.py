@@ -81,6 +81,20 @@ def test_the_configs_of_a_trial(
     assert [config.file for config in configs] == expected
 
 
+@pytest.mark.parametrize("config", ["configs/a.yaml", "a.yaml", "package/trials/a.yaml"])
+def test_a_package_gives_the_class_of_a_module(config: str, tmp_path: Path) -> None:
+    package = tmp_path / "package" / "trials"
+    package.mkdir(parents=True)
+    (tmp_path / "configs").mkdir()
+    (tmp_path / ".git").mkdir()
+    (package / "__init__.py").write_text("from .one import T\n")
+    (package / "one.py").write_text("class T: ...\n")
+    (package / "two.py").write_text("class U: ...\n")
+    (tmp_path / config).write_text(f"entrypoint: package.trials:T\n{CONFIG}")
+    assert [each.file for each in configs_of(package / "one.py", "T")] == [str(tmp_path / config)]
+    assert configs_of(package / "two.py", "U") == []
+
+
 def test_configs_below_what_is_no_repository(tmp_path: Path) -> None:
     (tmp_path / "model_def.py").write_text("class T: ...\n")
     (tmp_path / "scripts" / "eval").mkdir(parents=True)

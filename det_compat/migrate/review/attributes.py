@@ -64,10 +64,55 @@ def too_early(after: Code, text: Text) -> Iterator[Finding]:
                 yield Finding(line, f"{name} needs a Trainer, and there is none yet")
 
 
-def _asked_for_loaders(init: ast.FunctionDef | None) -> Iterator[ast.Attribute]:
+_LOADERS = ("train_dataloader", "val_dataloader")
+
+
+def _asked_for_loaders(init: ast.AST | None) -> Iterator[ast.Attribute]:
     for each in ast.walk(init) if init is not None else ():
-        if isinstance(each, ast.Attribute) and each.attr in ("train_dataloader", "val_dataloader"):
+        if isinstance(each, ast.Attribute) and each.attr in _LOADERS:
             yield each
+
+
+def never_fitted(after: Code, text: Text) -> Iterator[Finding]:
+    """The loaders that a script or a test asks a module for before any Trainer has it.
+
+    Determined's context knew the size of batches without a Trainer.
+    """
+    classes = (node for each in after.files.values() for node in each.classes.values())
+    own = [methods(node).get(name) for node in classes for name in _LOADERS]
+    needs = {each.name for each in own if each is not None and _OF_TRAINER & _reads_of(each)}
+    inside = {id(each) for node in text.classes.values() for each in _in_lightning(after, node)}
+    fitted = [node for node in text.nodes if isinstance(node, ast.Call) and _is_fit(node)]
+    for each in _asked_for_loaders(text.tree) if needs else ():
+        given, home = ast.unparse(each.value), _around(each, text)
+        before = (call for call in fitted if call.lineno < each.lineno)
+        is_fitted = any(
+            given in [*map(ast.unparse, call.args)] and _around(call, text) is home
+            for call in before
+        )
+        if each.attr in needs and id(each) not in inside and not is_fitted:
+            yield Finding(each.lineno, f"{each.attr} needs a Trainer, and there is none yet")
+
+
+def _around(node: ast.expr, text: Text) -> ast.FunctionDef | None:
+    """The innermost function around something; None at the top of a file."""
+    functions = (each for each in text.nodes if isinstance(each, ast.FunctionDef))
+    around = [f for f in functions if f.lineno <= node.lineno <= (f.end_lineno or 0)]
+    return around[-1] if around else None
+
+
+def _reads_of(method: ast.FunctionDef) -> set[str]:
+    return {attribute for attribute, _ in _own_reads(method)}
+
+
+def _in_lightning(after: Code, node: ast.ClassDef) -> Iterator[ast.AST]:
+    """What is in a class that Lightning calls."""
+    if after.ancestors(node)[1] & {"pl.LightningModule", "pl.Callback"}:
+        yield from ast.walk(node)
+
+
+def _is_fit(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr in ("fit", "validate", "test")
 
 
 def _asks_trainer(start: str, own: dict[str, ast.FunctionDef], init: ast.FunctionDef) -> bool:
@@ -133,13 +178,16 @@ def gone(before: Code, after: Code, text: Text) -> Iterator[Finding]:
     # Something else may still have one, such as a callback.
     context = (before.set_names & {"context"}) - missing
     away = missing | renamed | context
-    for node in text.nodes if away | own else ():
+    lost = {new_name(name) for name in before.set_names} - after.set_names - before.asked_names
+    for node in text.nodes if away | own | lost else ():
         name = asked_by_name(node) if isinstance(node, ast.Call) else ""
         if name in away and isinstance(node, ast.Call):
             is_own = name in context and _last(node.args[0]) == "self"
             yield from [] if is_own else [Finding(node.lineno, _GONE.format(name))]
         if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
             continue
+        if node.attr in lost:
+            yield Finding(node.lineno, f"nothing sets {node.attr}")
         owner = _last(node.value)
         is_known = owner in _NO_CALLBACKS or {owner, _first(node)} & modules
         if node.attr in own and not is_known:

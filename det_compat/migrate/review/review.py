@@ -65,6 +65,7 @@ def _findings(
             yield from attributes.of_context(after, text)
             yield from attributes.not_set(before, after, text)
             yield from attributes.too_early(after, text)
+            yield from attributes.never_fitted(after, text)
             yield from displaced(after, text)
             yield from hooks.idle(after, text)
             yield from hooks.hidden(after, text)

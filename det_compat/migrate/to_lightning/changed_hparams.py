@@ -1,7 +1,7 @@
 """Hyperparameters that a trial changes: Determined gave the one dict that it had."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import libcst as cst
 from libcst.helpers import ensure_type
@@ -23,8 +23,7 @@ def changed_copies(node: cst.ClassDef, symbols: Symbols, texts: Mapping[str, str
     asked = [syntax.code(call) for call in symbols.calls(node, "get_hparams")]
     if not asked or len(asked) + len(symbols.calls(node, "get_hparam")) < 2:
         return []
-    pairs = [pair for line in syntax.find(node, cst.Assign) for pair in syntax.pairs(line)]
-    names = {syntax.code(target) for target, value in pairs if syntax.code(value) in asked}
+    names = _held(node, asked)
     held = "|".join(map(re.escape, {*asked, *names}))
     handed = [
         called
@@ -54,11 +53,22 @@ def with_copies(node: cst.ClassDef, symbols: Symbols) -> cst.ClassDef:
         call, target = line.value, syntax.code(line.targets[0].target)
         if id(call) not in calls or asked.count(syntax.code(call)) > 1:
             continue
-        if re.search(calls[id(call)].format(rf"(?<![\w.]){re.escape(target)}"), text):
+        held = "|".join(map(re.escape, {target, *_held(node, [target])}))
+        if re.search(calls[id(call)].format(rf"(?<![\w.])(?:{held})"), text):
             made = ensure_type(syntax.expression("copy.deepcopy(x)"), cst.Call)
             copied = made.with_changes(args=[cst.Arg(call)])
             node = syntax.with_node(node, line, line.with_changes(value=copied))
     return node
+
+
+def _held(node: cst.ClassDef, values: Collection[str]) -> set[str]:
+    """What a class keeps these values as, and what it keeps that as in turn."""
+    pairs = [pair for line in syntax.find(node, cst.Assign) for pair in syntax.pairs(line)]
+    known = [(syntax.code(target), syntax.code(value)) for target, value in pairs]
+    found = set[str]()
+    while more := {to for to, value in known if value in {*values, *found}} - found:
+        found |= more
+    return found
 
 
 def _changes_given(text: str) -> bool:

@@ -7,6 +7,11 @@ import libcst as cst
 from det_compat.migrate.configs import BATCHES
 from det_compat.migrate.to_lightning.data.loaders import NAMES
 from det_compat.migrate.to_lightning.data.moved import is_batch, is_tensor
+from det_compat.migrate.to_lightning.early.hyperparameters import (
+    HYPERPARAMETERS,
+    hyperparameters,
+    of_hyperparameters,
+)
 from det_compat.migrate.to_lightning.early.mixins import before_base
 from det_compat.migrate.to_lightning.optimization.accumulation import IS_DUE
 from det_compat.migrate.to_lightning.plan import (
@@ -22,12 +27,7 @@ from det_compat.migrate.to_lightning.written_out.early_device import OF_PROCESS,
 from det_compat.migrate.to_lightning.written_out.gathering import DEFINITIONS, GATHERING
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
-from det_compat.migrate.tree.parameters import (
-    HYPERPARAMETERS,
-    config_use,
-    hyperparameters,
-    of_hyperparameters,
-)
+from det_compat.migrate.tree.parameters import config_use
 from det_compat.migrate.tree.trial_attributes import reachable
 
 _Valued = TypeVar("_Valued", cst.Arg, cst.Assign, cst.Return)

@@ -197,6 +197,20 @@ def training_mode(
     return [syntax.method(f"def {name}(self):\n{comment}{lines}") for name in names]
 
 
+def begins_training(method: cst.FunctionDef | None, attribute: str) -> bool:
+    """Whether a batch method puts a model into training mode before it does anything with it."""
+    own = "self" if method is None else syntax.self_name(method)
+    for line in () if method is None else syntax.body_of(method):
+        call = syntax.lone_call(line)
+        is_mode = _sets_mode(call, "True")
+        if call is not None and is_mode and _owner(call) == f"{own}.{attribute}":
+            return True
+        # Anything else that it has may use the model.
+        if not is_mode and syntax.mentions(line, own):
+            return False
+    return False
+
+
 def with_one_start(body: list[cst.BaseStatement], *, is_heir: bool) -> list[cst.BaseStatement]:
     """The statements of a class, with one hook of a start of what several have in it.
 

@@ -146,7 +146,8 @@ class _Writers(LightningTransformer):
 
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> syntax.Expression:
         if self.symbols.is_new_writer(original):
-            me = syntax.self_name(self.functions[0]) if has_trainer(self) else ""
+            is_module = self.plan is not None and has_trainer(self)
+            me = syntax.self_name(self.functions[0]) if is_module else ""
             return syntax.expression(f"{me}.logger.experiment") if me else updated.value
         is_writer = self.symbols.is_writer(original.value) and original.attr.value == "writer"
         return updated.value if is_writer else updated
@@ -157,7 +158,8 @@ class _Writers(LightningTransformer):
             return updated
         name = _name(symbol, self.file)
         is_of_trial = not symbol.module.deep_equals(symbol.original)
-        if not is_of_trial or name in self._stay:
+        kept = f"self.{name.rpartition('.')[2]}" if self.plan is None else name
+        if not is_of_trial or {name, kept} & self._stay:
             return syntax.expression(name)
         return syntax.expression(f"{syntax.code(symbol.module)}.logger.experiment")
 
@@ -169,6 +171,15 @@ class _WritersThatStay(LightningTransformer):
         super().__init__(file)
         self.found = set[str]()
 
+    def visit_Module(self, node: cst.Module) -> None:
+        # One that is there at times, or of another file, is not known to be the logger's.
+        self._kept, others = set[str](), set[str]()
+        for line in syntax.find(node, cst.SimpleStatementLine):
+            target = syntax.target_of(line) or ""
+            (self._kept if _kept_writer(line, self.symbols) else others).add(target)
+        self._kept -= others
+        self.found |= others
+
     def visit_SimpleStatementLine(self, node: Line) -> bool:
         target = _kept_writer(node, self.symbols)
         if target and self.plan is None:
@@ -177,8 +188,14 @@ class _WritersThatStay(LightningTransformer):
 
     def visit_Name(self, node: cst.Name) -> None:
         symbol = self.symbols.get(node)
-        if symbol is not None and self.symbols.is_writer(node) and not has_trainer(self):
-            self.found.add(_name(symbol, self.file))
+        if symbol is None or not self.symbols.is_writer(node):
+            return
+        name = _name(symbol, self.file)
+        # What is read of a trial elsewhere is what that keeps.
+        kept = f"self.{name.rpartition('.')[2]}"
+        is_elsewhere = self.plan is None and not symbol.module.deep_equals(symbol.original)
+        if not has_trainer(self) or (is_elsewhere and kept not in self._kept):
+            self.found |= {name, kept} if is_elsewhere else {name}
 
 
 def _kept_writer(line: Line, symbols: Symbols) -> str:
@@ -197,9 +214,12 @@ def _name(symbol: Symbol, file: LightningFile) -> str:
 
 
 def has_trainer(within: LightningTransformer) -> bool:
-    """Whether this runs in a method of a trial that has a logger by then."""
-    early = within.file.early.get(within.plan.own.name, ()) if within.plan is not None else None
+    """Whether a method of a trial, or a hook of a callback, runs when there is a logger."""
     names = [function.name.value for function in within.functions]
+    if within.plan is None:
+        in_callback = any(node.name.value in within.file.callbacks for node in within.classes)
+        return in_callback and bool(names) and names[0].startswith("on_")
+    early = within.file.early.get(within.plan.own.name)
     return early is not None and bool(names) and names[0] not in early
 
 

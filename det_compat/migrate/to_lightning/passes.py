@@ -21,6 +21,7 @@ from det_compat.migrate.to_lightning import (
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.sized import with_word_of_lengths
 from det_compat.migrate.to_lightning.early import late_models
+from det_compat.migrate.to_lightning.early.secrets import without_secrets
 from det_compat.migrate.to_lightning.metrics import reducers, told
 from det_compat.migrate.to_lightning.optimization import (
     closures,
@@ -34,7 +35,7 @@ from det_compat.migrate.to_lightning.taken import renaming
 from det_compat.migrate.to_lightning.whole.hooks import as_hooks
 from det_compat.migrate.to_lightning.written_out import clipping, handed, horovod, lengths, samplers
 from det_compat.migrate.tree import docstrings, leftovers, syntax
-from det_compat.migrate.tree.marks import without_old_code
+from det_compat.migrate.tree.marks import without_old_code, without_platform
 from det_compat.migrate.tree.transformers import with_quotes
 
 
@@ -205,8 +206,11 @@ def rewritten(tree: cst.Module, file: LightningFile) -> cst.Module:
         return tree
 
     def said(node: cst.ClassDef) -> cst.ClassDef:
-        is_one = node.name.value in file.plans
-        return with_word_of_lengths(node, file.elsewhere.texts) if is_one else node
+        plan = file.plans.get(node.name.value)
+        if plan is None:
+            return node
+        node = without_secrets(without_platform(node), plan, file)
+        return with_word_of_lengths(node, file.elsewhere.texts)
 
     tree = syntax.each(without_old_code(tree), cst.ClassDef, said)
     return docstrings.following(tree, before, STEPS_BEFORE)

@@ -22,11 +22,12 @@ from det_compat.migrate.to_lightning.class_facts import (
     WrappedReducer,
     WrappedScheduler,
 )
+from det_compat.migrate.to_lightning.early.hyperparameters import HYPERPARAMETERS, plain_dict
 from det_compat.migrate.to_lightning.optimization.accumulation import Accumulation
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.file import File, FileTransformer
-from det_compat.migrate.tree.parameters import HYPERPARAMETERS, Arguments, plain_dict
+from det_compat.migrate.tree.parameters import Arguments
 from det_compat.migrate.tree.trial_attributes import VALIDATING
 
 #: The number of the batch in the whole training, given the LightningModule.

@@ -119,7 +119,7 @@ def _automatic(
     method = logged.in_method(method, last=f"return {loss}")
     made: list[cst.BaseStatement] = [_training(method, is_automatic=True, is_counted=True)]
     clip = syntax.argument(found.step, 1, "clip_grads")
-    lines = syntax.statements("\n".join(clipping(clip, "optimizer", file.functions)) + "\n")
+    lines = syntax.statements("\n".join(clipping(clip, "optimizer", file)) + "\n")
     if found.between or lines:
         made.append(_clipping_hook(found.between or lines, own))
     return made

@@ -26,12 +26,10 @@ from det_compat.migrate.to_lightning.class_facts import (
 )
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.loader_order import Project, needs_training_loader
+from det_compat.migrate.to_lightning.early.kept_late import with_late_properties
 from det_compat.migrate.to_lightning.metrics.training import apart
 from det_compat.migrate.to_lightning.modes import makes_evaluating
-from det_compat.migrate.to_lightning.optimization.accumulation import (
-    accumulation,
-    are_aggregating,
-)
+from det_compat.migrate.to_lightning.optimization.accumulation import accumulation, are_aggregating
 from det_compat.migrate.to_lightning.optimization.closures import gets_closure, leaves_closure
 from det_compat.migrate.to_lightning.optimization.hoisting import Resolved, hoist_wraps
 from det_compat.migrate.to_lightning.optimization.rebound import keep_rebound
@@ -59,6 +57,7 @@ from det_compat.migrate.to_lightning.scripts.hyperparameters import (
     given_in_scripts,
 )
 from det_compat.migrate.to_lightning.scripts.step_counts import steps_of_trial
+from det_compat.migrate.to_lightning.shadowed import without_shadowed
 from det_compat.migrate.to_lightning.taken.renaming import with_new_names
 from det_compat.migrate.to_lightning.taken.reserved import taken_names
 from det_compat.migrate.to_lightning.unwrapped import keeps_modes
@@ -68,12 +67,7 @@ from det_compat.migrate.tree.elsewhere import Elsewhere, Importers, elsewhere, o
 from det_compat.migrate.tree.facts import CALLBACK, Analysis, Facts, is_callback
 from det_compat.migrate.tree.file import bound_names, function_names
 from det_compat.migrate.tree.imports import tidied
-from det_compat.migrate.tree.parameters import (
-    arguments,
-    config_use,
-    joined_use,
-    with_default,
-)
+from det_compat.migrate.tree.parameters import arguments, config_use, joined_use, with_default
 from det_compat.migrate.tree.symbols import Symbols, new_name, own_name, resolve
 from det_compat.migrate.tree.transformers import CannotRewriteError
 
@@ -117,9 +111,10 @@ class Lightning(Target):
         if any(hoisted[file.path] is not file.tree for file in resolved):
             # Objects may keep what functions have wrapped: now those do which the trials call.
             hoisted = hoist_wraps([replace(f, tree=hoisted[f.path]) for f in resolved])
-        for file in resolved:
+        kept = [replace(file, tree=hoisted[file.path]) for file in resolved]
+        for file in with_late_properties(kept, analysis):
             with problems.of(file.path):
-                self._read_file(file.path, hoisted[file.path], file.symbols)
+                self._read_file(file.path, file.tree, file.symbols)
         self._paths = {scope: path for path, read in self._read.items() for scope in read.trials}
         collating = any(b"collate_fn" in sources[path] for path in self._read)
         self._arrays = loaders.collates_arrays(s.tree for s in self._read.values() if collating)
@@ -188,6 +183,9 @@ class Lightning(Target):
             raise CannotRewriteError(refused)
         if len(symbols):
             alone = {scope.name for scope in facts.classes.values() if self._is_alone(scope, facts)}
+            tree = without_shadowed(
+                tree, {s.name for s in facts.classes.values() if facts.is_trial(s)}
+            )
             tree = apart(tree, symbols, alone, self._elsewhere)
             tree = spread_choices(without_questions(tree, symbols), symbols)
             tree = spread_makers(tree, symbols)
@@ -335,7 +333,7 @@ class Lightning(Target):
         steps_elsewhere = every > sum(stepping)
         configs = configs_of(path, node.name.value) if is_whole else []
         taken = arguments(
-            config_use(node, source.symbols),
+            config_use(node, source.symbols, self._elsewhere.functions),
             joined_use(
                 config_use(line, each.symbols)
                 for each in (source, *helpers)

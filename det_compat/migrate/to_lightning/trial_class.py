@@ -16,13 +16,9 @@ from det_compat.migrate.to_lightning.early.computing import moved_early
 from det_compat.migrate.to_lightning.early.cuda import on_own_gpu
 from det_compat.migrate.to_lightning.early.in_setup import made_in_setup
 from det_compat.migrate.to_lightning.early.init_method import needs_init, with_arguments
-from det_compat.migrate.to_lightning.early.late import (
-    late_values,
-    left_to_lightning,
-    never_later,
-    setup_hook,
-)
+from det_compat.migrate.to_lightning.early.late import late_values, setup_hook
 from det_compat.migrate.to_lightning.early.mixins import mixin_init
+from det_compat.migrate.to_lightning.early.moved_devices import left_to_lightning, never_later
 from det_compat.migrate.to_lightning.metrics.in_place import changed_in_place
 from det_compat.migrate.to_lightning.metrics.logged import EACH_BATCH, as_numbers, by_name
 from det_compat.migrate.to_lightning.metrics.names import (
@@ -43,10 +39,11 @@ from det_compat.migrate.to_lightning.metrics.reductions import (
 )
 from det_compat.migrate.to_lightning.metrics.training import training_hooks
 from det_compat.migrate.to_lightning.metrics.unknown import are_unknown
+from det_compat.migrate.to_lightning.moving.lines import moved_lines
+from det_compat.migrate.to_lightning.moving.reading import Reader
 from det_compat.migrate.to_lightning.optimization import gradients, schedulers, stepping
 from det_compat.migrate.to_lightning.optimization.closures import left_of_steps
 from det_compat.migrate.to_lightning.optimization.kept import by_attributes
-from det_compat.migrate.to_lightning.optimization.moving import moved_lines
 from det_compat.migrate.to_lightning.optimization.optimizers import (
     configure_optimizers,
     left_of_wraps,
@@ -85,7 +82,8 @@ def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
         theirs = {name for own in heirs for name in own.methods}
         own = {name: found for name, found in syntax.methods(node).items() if name not in theirs}
         near = {name: found for name, found in functions.items() if name not in theirs}
-        shapes = Shapes(own, near, file.elsewhere.functions, file.elsewhere.imported)
+        around = file.elsewhere
+        shapes = Shapes(own, near, around.functions, around.imported, around.texts)
         return _Rewriting(node, plan, file, others, shapes).result()
 
     return with_numbers_of(syntax.each(tree, cst.ClassDef, rewritten))
@@ -130,12 +128,9 @@ class _Rewriting:
         if init is not None and plan.is_whole:
             # Lightning asks for callbacks before it asks for optimizers, or only validates.
             first = [self.own[n] for n in reachable(self.own, "build_callbacks", *VALIDATING)]
+            reader = Reader(self.node, self.file.elsewhere, self.file.symbols)
             moved, names = moved_lines(
-                init,
-                [*early, *first],
-                self.file.elsewhere,
-                self.file.symbols,
-                is_automatic=plan.is_automatic,
+                init, [*early, *first], reader, is_automatic=plan.is_automatic
             )
             self._asks = bool(moved) or stepping.asks_where_it_steps(self.own, plan, self.file)
             init, moved = _without(init, moved), by_attributes(moved, names)
@@ -144,9 +139,7 @@ class _Rewriting:
             early = [method for method in early if method.name.value in called]
             if "setup" not in self.own:
                 first = [self.own[n] for n in reachable(self.own, "build_callbacks")]
-                gone, later = made_in_setup(
-                    init, [*early, *first], self.file.symbols, self.file.elsewhere
-                )
+                gone, later = made_in_setup(init, [*early, *first], reader)
                 init, told = _without(init, gone), [*told, *later]
         asking = [*early, *([init] if init is not None else [])]
         asks_size = not plan.is_mixin and (
@@ -259,7 +252,9 @@ class _Rewriting:
             made.append(syntax.method(loaders.WHOLE_LOADER))
         if self._changes_modes():
             texts = self.file.elsewhere.texts.values()
-            made += modes.training_mode(plan.all_models, self.node, self.own, texts)
+            train = self.own.get("train_batch")
+            models = (m for m in plan.all_models if not modes.begins_training(train, m.attribute))
+            made += modes.training_mode(models, self.node, self.own, texts)
         keeps = stepping.keeps_gradients(self.node, plan, self.file)
         made += [syntax.method(gradients.KEEPING)] if keeps else []
         made += [late_hook(self._late_metrics)] if self._late_metrics else []

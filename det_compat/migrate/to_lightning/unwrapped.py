@@ -22,6 +22,7 @@ from det_compat.migrate.tree.trial_attributes import (
     VALIDATING,
     attributes_read,
     attributes_set,
+    layers_of_wrapped,
     reachable,
 )
 
@@ -78,11 +79,11 @@ def keeps_modes(
     # Something else may use in a validation what it is handed.
     code = "\n".join(map(syntax.code, methods))
     known |= {*_WRAPPED.findall(code), *(name for pair in _LOADED.findall(code) for name in pair)}
+    known |= {name for method in methods for name in layers_of_wrapped(method)}
     handed = {name for method in methods for name in _handed(method, around)}
-    names = (used | handed) - known - every.keys()
     in_use = {name for method in validating for name in _called_attributes(method)}
-    values: dict[str, list[str]] = {name: [] for name in sorted(names)}
-    whole: dict[str, list[str]] = {name: [] for name in names}
+    names = sorted((used | handed) - known - every.keys())
+    values, whole = ({name: list[str]() for name in names} for _ in range(2))
     for method in methods:
         for name, value, is_whole in attributes_set(method):
             if name in values:

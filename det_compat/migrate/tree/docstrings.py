@@ -59,6 +59,7 @@ def following(tree: cst.Module, before: cst.Module, renamed: Renamed) -> cst.Mod
 #: What a trial calls or has that a module does not.
 _GONE = ("wrap_model", "wrap_optimizer", "wrap_lr_scheduler", "evaluate_full_dataset")
 _PLATFORM = re.compile(r"\b(the )?Determined('s)? PyTorch (Trial |training )?(APIs?|interface)\b")
+_TRIAL = re.compile(r"\bPyTorchTrial\b|\b(Determined|PEDL)('s)? ([Pp]y[Tt]orch )?[Tt]rial\b")
 #: A sentence, with the blanks before it or behind it.
 _SENTENCE = re.compile(
     r"(?m)(?P<indent>^ *)?(?P<text>[A-Z`](?:(?!\n\s*\n)[\s\S])*?[.!?])(?P<blank> *\n| +|(?=\s|$))"
@@ -80,7 +81,7 @@ def _renewed(text: str, gone: str, new: Mapping[str, str]) -> str:
         left = re.sub(r" +(?=\n)", "", left)
         # No blank lines around what has gone, and none at the beginning or the end.
         text = re.sub(r"^\n\n+|\n\n+(?= *$)", "\n", re.sub(r"\n{3,}", "\n\n", left))
-    text = _PLATFORM.sub("PyTorch Lightning", text)
+    text = _TRIAL.sub("LightningModule", _PLATFORM.sub("PyTorch Lightning", text))
     for was, name in new.items():
         text = re.sub(rf"\b{was}\b", name, text)
     return text

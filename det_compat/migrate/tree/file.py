@@ -74,11 +74,19 @@ class FileTransformer(ScopedTransformer, Generic[_File]):
 
 def function_names(tree: cst.Module) -> set[str]:
     """The names that are functions wherever they stand, and never variables, which may be None."""
-    kinds: tuple[type[cst.AssignTarget] | type[cst.For], ...] = (cst.AssignTarget, cst.For)
-    targets = [node.target for kind in kinds for node in syntax.find(tree, kind)]
-    params = [node.name for node in syntax.find(tree, cst.Param)]
-    variables = {name for node in (*targets, *params) for name in syntax.names_in(node)}
-    return {node.name.value for node in syntax.find(tree, cst.FunctionDef)} - variables
+    lines = [*syntax.find(tree, cst.Assign)]
+    made = [line for line in lines if isinstance(line.value, cst.Lambda)]
+    set_to = [each.target for line in lines if line not in made for each in line.targets]
+    set_to += [node.target for node in syntax.find(tree, cst.For)]
+    set_to += [node.name for node in syntax.find(tree, cst.Param)]
+    variables = {name for node in set_to for name in (*syntax.names_in(node), _last(node))}
+    functions = {node.name.value for node in syntax.find(tree, cst.FunctionDef)}
+    functions |= {_last(each.target) for line in made for each in line.targets}
+    return functions - variables
+
+
+def _last(target: cst.BaseExpression) -> str:
+    return syntax.code(target).rpartition(".")[2]
 
 
 def bound_names(source: bytes, path: Path) -> set[str]:

@@ -3,9 +3,9 @@
 import ast
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, takewhile
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import libcst as cst
 
@@ -96,14 +96,22 @@ _OLD = re.compile(
 
 def without_old_code(tree: cst.Module) -> cst.Module:
     """The file without code of Determined's in its comments, which nothing could run any more."""
-    return syntax.transformed(tree, _OldCode())
+    return syntax.transformed(tree, _Comments(_without_old_code))
+
+
+def without_platform(node: cst.ClassDef) -> cst.ClassDef:
+    """A class without comments that speak of Determined, with which it has nothing to do by now."""
+    return syntax.transformed(node, _Comments(_without_platform))
 
 
 #: Where comments stand that have lines of their own.
 _WITH_COMMENTS = ("leading_lines", "lines_after_decorators", "header", "footer")
 
 
-class _OldCode(cst.CSTTransformer):
+_Lines: TypeAlias = Sequence[cst.EmptyLine]
+
+
+class _Comments(cst.CSTTransformer):
     shown_kinds = tuple(
         kind
         for kind in vars(cst).values()
@@ -112,6 +120,10 @@ class _OldCode(cst.CSTTransformer):
         and any(hasattr(kind, name) for name in _WITH_COMMENTS)
     )
 
+    def __init__(self, change: Callable[[_Lines], Iterable[cst.EmptyLine]]) -> None:
+        super().__init__()
+        self._change = change
+
     def on_leave(
         self, original_node: cst.CSTNodeT, updated_node: cst.CSTNodeT
     ) -> cst.CSTNodeT | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNodeT]:
@@ -119,7 +131,7 @@ class _OldCode(cst.CSTTransformer):
             name: left
             for name in _WITH_COMMENTS
             if isinstance(lines := getattr(updated_node, name, None), Sequence)
-            and len(left := [*_without_old_code(lines)]) != len(lines)
+            and len(left := [*self._change(lines)]) != len(lines)
         }
         return updated_node.with_changes(**changes) if changes else updated_node
 
@@ -141,6 +153,25 @@ def _without_old_code(lines: Sequence[cst.EmptyLine]) -> Iterator[cst.EmptyLine]
         else:
             was_blank = found[-1].comment is None
         yield from found
+
+
+#: What speaks of the platform, where it is not said that something is determined by something.
+_PLATFORM = re.compile(r"\bDetermined\b(?! (by|from|as|in|at|to|through|with)\b)(?! */)")
+#: What tools read, and where something comes from.
+_KEPT = re.compile(r"noqa|type:|pylint|fmt:|isort|https?:|(?i:copyright|licen[sc]e|todo|fixme)")
+
+
+def _without_platform(lines: _Lines) -> Iterator[cst.EmptyLine]:
+    """Lines without the comments all of which is one sentence, or sentences, of Determined."""
+    for is_comment, group in groupby(lines, lambda line: _text(line) is not None):
+        found = [*group]
+        sentences = _SENTENCE_END.split(" ".join((_text(n) or "").strip() for n in found))
+        are_old = is_comment and all(map(_PLATFORM.search, sentences))
+        if not are_old or any(_KEPT.search(_text(line) or "") for line in found):
+            yield from found
+
+
+_SENTENCE_END = re.compile(r"(?<=[.!?]) +(?=[A-Z])")
 
 
 def _text(line: cst.EmptyLine) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ from det_compat.config.hyperparameters import Categorical, Const, Double, Int, L
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.walking import children
+from det_compat.shared.masking import is_secret_name
 
 #: The section of a config that it need not have.
 DATA = "data_config"
@@ -122,6 +123,10 @@ def arguments(
     known = distinct((*names, *(name for space in spaces for name in space)))
     constants = configs[0].hyperparameters.constants().items()
     defaults: dict[str, Any] = {n: value for n, value in constants if isinstance(value, _PLAIN)}
+    # No secret of a config comes into the code.
+    defaults = {
+        n: v for n, v in defaults.items() if not (v and isinstance(v, str) and is_secret_name(n))
+    }
     # Determined gave {} for a section that a config has not.
     lacking = {DATA: None} if DATA in sections and not all(c.data for c in configs) else {}
     # Where the code never asks whether a name is there, a default harms no config without it.
@@ -181,11 +186,14 @@ def _annotation(name: str, values: Iterable[Any]) -> str:
     return only.__name__ if only in _PLAIN else _CONTAINERS.get(only, "Any")
 
 
-def config_use(node: cst.CSTNode, symbols: Symbols) -> ConfigUse:
+def config_use(
+    node: cst.CSTNode, symbols: Symbols, functions: Mapping[str, cst.FunctionDef] | None = None
+) -> ConfigUse:
     """What code below ``node`` asks of the experiment config.
 
     A method of the context that is kept under another name is found where it is called, a
-    hyperparameter where it is looked up in what ``get_hparams()`` has returned.
+    hyperparameter where it is looked up in what ``get_hparams()`` has returned, or in functions,
+    those of other files by name, that are given it.
     """
     names: list[str] = []
     sections: list[str] = []
@@ -215,7 +223,9 @@ def config_use(node: cst.CSTNode, symbols: Symbols) -> ConfigUse:
     looked_up = _looked_up(node, symbols)
     asks = asks or not all(looked_up)
     is_whole = is_whole or None in looked_up
-    read = distinct(_read_of_all(node, symbols))
+    read = distinct(
+        (*_read_of_all(node, symbols), *_asked_by_functions(node, symbols, functions or {}))
+    )
     names += filter(None, looked_up)
     return ConfigUse(distinct(names), asks, distinct(sections), read, is_whole)
 
@@ -297,6 +307,41 @@ def _read_of_all(node: cst.CSTNode, symbols: Symbols) -> Iterator[str]:
         yield from (name for _, name in named if name is not None and name not in own)
 
 
+def _asked_by_functions(
+    node: cst.CSTNode, symbols: Symbols, others: Mapping[str, cst.FunctionDef]
+) -> Iterator[str]:
+    """The names that functions look for in the hyperparameters which they are given as one dict."""
+    asking = symbols.calls(node, "get_hparams")
+    lines = syntax.find(node, cst.SimpleStatementLine) if asking else ()
+    kept = {syntax.target_of(n) for n in lines if getattr(syntax.simple(n), "value", 0) in asking}
+    functions = {**others, **{f.name.value: f for f in syntax.find(node, cst.FunctionDef)}}
+    for call in syntax.find(node, cst.Call) if asking else ():
+        function = functions.get(syntax.code(call.func).rpartition(".")[2])
+        if function is None:
+            continue
+        params = [each.name.value for each in function.params.params]
+        params = params[params[:1] == ["self"] :]
+        for place, arg in enumerate(call.args):
+            if arg.value in asking or syntax.code(arg.value) in kept:
+                name = arg.keyword.value if arg.keyword else "".join(params[place : place + 1])
+                yield from _asked_of(name, function)
+
+
+def _asked_of(name: str, function: cst.FunctionDef) -> Iterator[str]:
+    """The keys that a function looks for in a variable, by a text."""
+    for call in syntax.find(function, cst.Call):
+        if syntax.code(call.func) == f"{name}.get" and call.args:
+            yield from _text(call.args[0].value)
+    for each in syntax.find(function, cst.Comparison):
+        if any(syntax.code(found.comparator) == name for found in each.comparisons):
+            yield from _text(each.left)
+
+
+def _text(node: cst.BaseExpression) -> Iterator[str]:
+    if isinstance(node, cst.SimpleString):
+        yield str(node.evaluated_value)
+
+
 def _home(node: cst.CSTNode, line: cst.CSTNode, target: str) -> cst.CSTNode:
     """Where a name is known: the innermost function around a statement, or all of ``node``."""
     around = [
@@ -346,45 +391,3 @@ def _key(node: cst.Subscript) -> str | None:
     index = node.slice[0].slice if len(node.slice) == 1 else None
     value = index.value if isinstance(index, cst.Index) else None
     return str(value.evaluated_value) if isinstance(value, cst.SimpleString) else None
-
-
-def plain_dict(hparams: cst.BaseExpression, sections: Collection[str]) -> cst.BaseExpression:
-    """The hyperparameters of a module as Determined gave them, where other code gets hold of them.
-
-    A module has them in a subclass of dict, with the sections of the config beside them.
-    """
-    text = syntax.code(hparams)
-    return syntax.expression(_filtered(text, sections) if sections else f"dict({text})")
-
-
-def _filtered(text: str, sections: Collection[str]) -> str:
-    return f"{{{' '.join(_comprehension(text, sections))}}}"
-
-
-def _comprehension(text: str, sections: Collection[str]) -> tuple[str, str, str]:
-    names = [f'"{name}"' for name in sorted(sections)]
-    condition = f"!= {names[0]}" if len(names) == 1 else f"not in ({', '.join(names)})"
-    return "name: value", f"for name, value in {text}.items()", f"if name {condition}"
-
-
-def hyperparameters(sections: Collection[str]) -> cst.FunctionDef:
-    """The property of a module that has its hyperparameters without the sections of the config."""
-    parts = _comprehension("self.hparams", sections)
-    made = " ".join(parts) if len(sections) == 1 else "\n        ".join(("", *parts)) + "\n    "
-    return syntax.method(f"@property\ndef {HYPERPARAMETERS}(self):\n    return {{{made}}}\n")
-
-
-#: The name of that property.
-HYPERPARAMETERS = "hyperparameters"
-
-
-def of_hyperparameters(module: str, call: cst.Call, *, is_tried: bool) -> cst.BaseExpression:
-    """What a module has in the place of ``context.get_hparam(...)``."""
-    name = syntax.argument(call, 0, "name")
-    if name is None:
-        return call
-    is_named = isinstance(name, cst.SimpleString) and not is_tried
-    text = str(name.evaluated_value) if isinstance(name, cst.SimpleString) else ""
-    if is_named and text.isidentifier() and not keyword.iskeyword(text):
-        return syntax.expression(f"{module}.hparams.{text}")
-    return syntax.expression(f"{module}.hparams[{syntax.code(name)}]")

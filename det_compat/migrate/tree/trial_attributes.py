@@ -203,3 +203,17 @@ def of_self(attribute: str) -> str:
     """An attribute of ``self``, or of what that has, which may lack."""
     owner, _, name = f"self.{attribute}".rpartition(".")
     return f'getattr({owner}, "{name}", None)'
+
+
+def layers_of_wrapped(method: cst.FunctionDef) -> Iterator[str]:
+    """The attributes that are layers of what a method wraps, and have the mode of that."""
+    own = f"{syntax.self_name(method)}."
+    wraps = (c for c in syntax.find(method, cst.Call) if _name_of(c) == "wrap_model")
+    for call in (inner for wrap in wraps for inner in syntax.find(wrap, cst.Call)):
+        is_row = _name_of(call) in ("Sequential", "DataParallel")
+        for text in (syntax.code(arg.value) for arg in call.args if is_row):
+            yield from [text.removeprefix(own)] if text.startswith(own) else []
+
+
+def _name_of(call: cst.Call) -> str:
+    return syntax.code(call.func).rpartition(".")[2]

@@ -186,6 +186,39 @@ def comments(folder: Path, before: str, after: str, **others: str) -> list[str]:
             id="loaders that a callback asks for before there is a Trainer",
         ),
         pytest.param(
+            "def test(): ...",
+            """
+            class T(pl.LightningModule):
+                def train_dataloader(self):
+                    return [self.trainer.world_size]
+
+                def val_dataloader(self):
+                    return [1]
+
+            def test():
+                T().val_dataloader()
+                T().train_dataloader()
+
+            def main(trainer):
+                module = T()
+                trainer.fit(module)
+                module.train_dataloader()
+            """,
+            ["train_dataloader needs a Trainer, and there is none yet: T().train_dataloader()"],
+            id="loaders that a test asks for without a Trainer",
+        ),
+        pytest.param(
+            "class T(PyTorchTrial):\n    def __init__(self):\n        self.logger = 1",
+            """
+            class T(pl.LightningModule): ...
+
+            def draw(trial):
+                trial.trial_logger.add()
+            """,
+            ["nothing sets trial_logger: trial.trial_logger.add()"],
+            id="a new name that nothing has",
+        ),
+        pytest.param(
             """
             class C(PyTorchCallback):
                 def on_checkpoint_write_end(self, folder): ...

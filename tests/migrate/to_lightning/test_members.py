@@ -414,7 +414,8 @@ def test_whether_there_are_several_processes_before_there_is_a_trainer(tmp_path)
 
 
 def test_trials_of_one_name_each_know_what_they_do_before_there_is_a_trainer(tmp_path):
-    lines = "def prepare(self):\n        self.size = self.context.get_per_slot_batch_size()\n\n    "
+    lines = "def prepare(self):\n        self.size = self.context.get_per_slot_batch_size()\n"
+    lines += "        self.rows = [0] * self.size\n\n    "
     source = trial(
         ("self.context = context", "self.context = context\n        self.prepare()"),
         ("    def train_batch", f"    {lines}def train_batch"),

@@ -211,3 +211,14 @@ def test_a_model_that_nobody_has_seen_may_be_in_any_mode(tmp_path, imported, is_
 def test_models_that_somebody_else_has_made_are_told_to_train(model, is_told, tmp_path):
     made = rewritten(tmp_path, trial(("torch.nn.Linear(2, 1)", model)))
     assert ("def on_train_start(self)" in made) is is_told
+
+
+def test_a_batch_that_begins_in_training_mode_needs_no_hook(tmp_path):
+    made = (("torch.nn.Linear(2, 1)", 'torch.hub.load("a", "b")'),)
+    begins = ("        loss = ", "        self.model.train()\n        loss = ")
+    later = (
+        "        self.context.backward",
+        "        self.model.train()\n        self.context.backward",
+    )
+    assert START not in rewritten(tmp_path, trial(*made, begins))
+    assert START in rewritten(tmp_path, trial(*made, later))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
 SCRIPT = """\
@@ -100,6 +102,65 @@ def test_a_writer_that_init_needs_is_one_of_torch(tmp_path):
     assert "\n        SummaryWriter().add_text('c', 'd')\n" in made
     assert "\n        SummaryWriter().add_text('e', 'f')\n" in made
     assert "self.trial_logger.add_scalar('l', loss, 1)\n" in made
+
+
+CALLBACK = """\
+from determined.pytorch import PyTorchCallback
+
+
+class Drawing(PyTorchCallback):
+    def __init__(self, trial: "Trial"):
+        self.trial = trial
+
+    def {}(self{}):
+        self.trial.logger.writer.add_scalar('l', 1, 1)
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("hook", "given", "written", "is_kept"),
+    [
+        ("on_validation_end", ", metrics", "self.trial.logger.experiment", False),
+        ("draw", "", "self.trial.trial_logger", True),
+    ],
+)
+def test_a_writer_of_a_trial_that_a_callback_asks(tmp_path, hook, given, written, is_kept):
+    source = trial(
+        ("self.context = context\n", "self.logger = TorchWriter()\n"),
+        (
+            "    def train_batch",
+            "    def build_callbacks(self):\n        return {'d': Drawing(self)}\n\n"
+            "    def train_batch",
+        ),
+        header=WRITER + CALLBACK.format(hook, given),
+    )
+    made = rewritten(tmp_path, source)
+    assert f"        {written}.add_scalar('l', 1, 1)\n" in made
+    assert ("self.trial_logger = SummaryWriter()" in made) is is_kept
+    assert "MIGRATE" not in made and "TorchWriter" not in made
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "self.logger = TorchWriter() if context.get_hparam('draws') else None\n",
+        "self.logger = None\n        if context.get_hparam('draws'):\n"
+        "            self.logger = TorchWriter()\n",
+    ],
+)
+def test_a_writer_that_may_be_none_stays_what_it_is(tmp_path, made):
+    asks = "        if self.logger is not None:\n            self.logger.writer.flush()\n"
+    source = trial(
+        ("self.context = context\n", made),
+        ('        return {"loss"', f'{asks}        return {{"loss"'),
+        header=WRITER + CALLBACK.format("on_validation_end", ", metrics"),
+    )
+    made = rewritten(tmp_path, source)
+    assert "logger.experiment" not in made and "self.trial_logger = SummaryWriter()" in made
+    assert "if self.trial_logger is not None:\n" in made
+    assert "self.trial.trial_logger.add_scalar('l', 1, 1)\n" in made
 
 
 def test_a_writer_that_is_handed_on(tmp_path):

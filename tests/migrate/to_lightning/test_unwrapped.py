@@ -237,3 +237,12 @@ def test_what_a_loader_goes_through_is_no_model(tmp_path, loader, made, stays):
         header="import lib\nimport networkx\n" + HEADER,
     )
     assert ("def on_validation_model_eval" in rewritten(tmp_path, source)) == stays
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "stays"), [("torch.nn.Sequential(self.x)", False), ("one(self.x)", True)]
+)
+def test_a_layer_of_what_is_wrapped_has_the_mode_of_that(tmp_path, wrapped, stays):
+    made = f"self.x = torch.hub.load('a', 'b')\n        self.model = context.wrap_model({wrapped})"
+    source = trial(("self.model = context.wrap_model(torch.nn.Linear(2, 1))", made))
+    assert ("on_validation_model_eval" in rewritten(tmp_path, source)) == stays

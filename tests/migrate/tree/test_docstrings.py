@@ -160,3 +160,9 @@ def test_what_there_is_stays_in_docstrings(tmp_path):
     said = "wrap_model = wrap_optimizer = None\n\n\nclass Trial"
     made = rewritten(tmp_path, SAID + trial(("class Trial", said)))
     assert "are wrapped with `wrap_model`\nand `wrap_optimizer`." in made
+
+
+def test_a_trial_is_a_module_in_docstrings(tmp_path):
+    said = 'class Trial(PyTorchTrial):\n    """A PyTorchTrial: our Determined trial."""\n\n'
+    made = rewritten(tmp_path, trial(("class Trial(PyTorchTrial):\n", said)))
+    assert '"""A LightningModule: our LightningModule."""' in made

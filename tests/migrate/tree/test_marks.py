@@ -3,7 +3,7 @@ from __future__ import annotations
 import libcst as cst
 import pytest
 
-from det_compat.migrate.tree.marks import without_old_code
+from det_compat.migrate.tree.marks import without_old_code, without_platform
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,23 @@ from det_compat.migrate.tree.marks import without_old_code
 )
 def test_old_code_in_comments_goes(before, after):
     assert without_old_code(cst.parse_module(before)).code == (after or before)
+
+
+@pytest.mark.parametrize(
+    ("comment", "is_left"),
+    [
+        ("# Determined averages these.", False),
+        (
+            "# Determined averages these,\n    # batch by batch. Determined's slots do so, too.",
+            False,
+        ),
+        ("# Determined averages these. Each counts.", True),
+        ("# Determined by the number of classes", True),
+        ("# TODO: Determined averages these", True),
+    ],
+)
+def test_a_class_without_comments_on_the_platform(comment, is_left):
+    node = cst.parse_module(f"class A:\n    {comment}\n    x = 1\n").body[0]
+    assert isinstance(node, cst.ClassDef)
+    code = cst.Module([without_platform(node)]).code
+    assert code == f"class A:\n{f'    {comment}{chr(10)}' if is_left else ''}    x = 1\n"

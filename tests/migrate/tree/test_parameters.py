@@ -35,6 +35,22 @@ def test_a_getter_that_is_only_called_asks_for_what_it_names(more, is_open, tmp_
 
 
 @pytest.mark.parametrize(
+    ("asks", "is_open"),
+    [
+        ('given.get("depth", 1)', True),
+        ('given["depth"] if "depth" in given else 1', True),
+        ('given.get("lr", 1)', False),
+    ],
+)
+def test_a_function_may_look_for_more_than_a_config_has(asks, is_open, tmp_path):
+    helper = f"def build(given):\n    return {asks}\n\n\nclass Trial"
+    kept = "self.context = context\n        self.built = build(context.get_hparams())"
+    source = trial(("class Trial", helper), ("self.context = context", kept))
+    made = signature(tmp_path, source, const="lr: 1.0, global_batch_size: 4")
+    assert ("**hparams" in made) is is_open
+
+
+@pytest.mark.parametrize(
     ("source", "const", "distributed", "after"),
     [
         pytest.param(
@@ -181,6 +197,11 @@ def test_what_is_only_tried_need_not_be_there(tmp_path):
         ("self.hp = context.get_hparams()\n        self.hp.pop('lr')", True),
         ("twice(context.get_hparams())", True),
         ("hp = context.get_hparams()\n        twice(hp)", True),
+        (
+            "hp = context.get_hparams()\n        self.hp = hp\n"
+            "        again = self.hp\n        again['lr'] = 2",
+            True,
+        ),
         ("hp = dict(context.get_hparams())\n        hp['lr'] *= 2", False),
         ("hp = context.get_hparams()\n        self.lr = hp['lr'] == 2", False),
         ("shown(context.get_hparams())", False),

@@ -265,14 +265,18 @@ class _Reader:
     def _change(self, node: ast.expr) -> None:
         """Note that an object changes, if it may be there when this function has returned."""
         names, root = self._names_of(node)
-        if root in self._first and self._ignores_first:
+        if self._is_own_matter(root):
             return
         if root in self._local:
             parts = [self._names_of(value) for value in self._values(root)]
+            parts = [each for each in parts if not self._is_own_matter(each[1])]
             names = {name for found, _ in parts for name in found}
             self._found.roots |= {of_part for _, of_part in parts}
         self._found.roots.add(root)
         self._found.changed |= names - self._first
+
+    def _is_own_matter(self, root: str) -> bool:
+        return root in self._first and self._ignores_first
 
     def _names_of(self, node: ast.expr) -> tuple[set[str], str]:
         """The parts of ``a.b[c].d()``, and the first of them, which is no part if it is local."""

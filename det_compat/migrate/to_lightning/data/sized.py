@@ -1,8 +1,9 @@
 """Data that may say another number of themselves than they give when a loop goes through them.
 
-Determined took a validation's batches until there were no more of them. Lightning (2.6.6) asks a
-loader for its length first: it validates with no more batches than that, and after that many
-batches of training, which an epoch that ends before does not reach.
+Determined took a validation's batches until there were no more of them, and went on in the
+training data where an epoch of that length ended. Lightning (2.6.6) asks a loader for its length
+first: it takes no more batches than that, and validates after that many batches of training, which
+an epoch that ends before does not reach.
 """
 
 import ast
@@ -16,7 +17,10 @@ from det_compat.migrate.tree.elsewhere import parsed
 from det_compat.migrate.tree.marks import above
 from det_compat.migrate.tree.trial_attributes import reachable
 
-_SAID = "# Lightning goes by the __len__ of {}: with 0, or more than there are, it never validates"
+_SAID = (
+    "# Lightning goes by the __len__ of {}: an epoch leaves out what there is beyond that,",
+    "# and with 0, or more than there are, it never validates",
+)
 
 
 def with_word_of_lengths(node: cst.ClassDef, texts: Mapping[str, str]) -> cst.ClassDef:
@@ -41,7 +45,11 @@ def with_word_of_lengths(node: cst.ClassDef, texts: Mapping[str, str]) -> cst.Cl
     def said(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
         made = (syntax.code(call.func).rpartition(".")[2] for call in syntax.find(line, cst.Call))
         found = dict.fromkeys(name for name in made if is_doubtful(name))
-        comments = [cst.EmptyLine(comment=cst.Comment(_SAID.format(name))) for name in found]
+        comments = [
+            cst.EmptyLine(comment=cst.Comment(each.format(name)))
+            for name in found
+            for each in _SAID
+        ]
         return above(line, comments)
 
     def in_method(method: cst.FunctionDef) -> cst.FunctionDef:

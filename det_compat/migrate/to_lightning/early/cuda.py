@@ -9,7 +9,12 @@ from collections.abc import Collection
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.early.late import anywhere, is_class, is_tensor, makers_in
+from det_compat.migrate.to_lightning.early.moved_devices import (
+    anywhere,
+    is_class,
+    is_tensor,
+    makers_in,
+)
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import above
 from det_compat.migrate.tree.symbols import Symbols

@@ -5,8 +5,9 @@ epoch, and divides losses, where Determined divided the sum of the gradients.
 """
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import libcst as cst
 
@@ -39,10 +40,17 @@ def {_AVERAGE}(self, optimizer):
 
 @dataclass(frozen=True)
 class Accumulation:
-    """How a module accumulates gradients: over how many batches, and whether it averages them."""
+    """How a module accumulates gradients.
+
+    Attributes:
+        batches: over how many batches, by default.
+        averages: whether it averages them.
+        given: the number of batches in each config, by its name, where these are not all alike.
+    """
 
     batches: int
     averages: bool
+    given: Mapping[str, int] = field(default_factory=dict)
 
 
 def accumulation(
@@ -83,7 +91,10 @@ def accumulation(
         return None
     # As for other hyperparameters, the first config has the default.
     batches = next((each.aggregation_frequency for each in optimizations(configs)), 1)
-    return Accumulation(batches, averages == {"True"})
+    told = [each for each in configs if optimizations([each])]
+    counts = {Path(c.file or "").name: c.optimizations.aggregation_frequency for c in told}
+    is_one = len({*counts.values()}) < 2
+    return Accumulation(batches, averages == {"True"}, {} if is_one else counts)
 
 
 def _is_plain(step: cst.Call) -> bool:
@@ -103,7 +114,10 @@ def are_aggregating(trees: Iterable[tuple[cst.Module, Symbols]]) -> bool:
 
 def methods(found: Accumulation) -> list[cst.BaseStatement]:
     """What a module gets that says when a step is due, and takes the mean of gradients."""
-    return [syntax.method(text) for text in (_DUE, *([_AVERAGING] if found.averages else []))]
+    said = ", ".join(f"{batches} for {name}" for name, batches in found.given.items())
+    lines = textwrap.wrap(f"{BATCHES} is {said}", 84) if said else []
+    due = _DUE.replace("\n", "".join(["\n", *(f"    # {line}\n" for line in lines)]), 1)
+    return [syntax.method(text) for text in (due, *([_AVERAGING] if found.averages else []))]
 
 
 def when_due(lines: Sequence[str], own: str, optimizer: str, found: Accumulation) -> list[str]:

@@ -16,7 +16,7 @@ from det_compat.migrate.tree.marks import above
 def clipping(
     clip: cst.BaseExpression | None,
     optimizer: str,
-    functions: Collection[str],
+    file: LightningFile,
     taken: Collection[str] = (),
 ) -> list[str]:
     """The lines that clip gradients as ``clip_grads`` did.
@@ -24,27 +24,37 @@ def clipping(
     Args:
         clip: what was given.
         optimizer: the expression of the optimizer.
-        functions: the names of functions.
-        taken: those of variables around, which are not to be overwritten.
+        file: whose functions are known.
+        taken: the names of variables around, which are not to be overwritten.
     """
     if clip is None or syntax.code(clip) == "None":
         return []
     if isinstance(clip, cst.IfExp) and syntax.code(clip.orelse) == "None":
-        lines = clipping(clip.body, optimizer, functions, taken)
+        lines = clipping(clip.body, optimizer, file, taken)
         return [f"if {syntax.code(clip.test)}:", *(f"    {line}" for line in lines)]
     params = _free("params", taken)
     lines = [f'{params} = [p for group in {optimizer}.param_groups for p in group["params"]]']
     if isinstance(clip, cst.Lambda) and len(clip.params.params) == 1:
         given = clip.params.params[0].name.value
         lines.append(syntax.code(syntax.replaced(clip.body, given, params)))
-    elif isinstance(clip, cst.Attribute) or syntax.code(clip) in functions:
+    elif _is_function(clip, file):
         lines.append(f"{syntax.code(clip)}({params})")
     else:
-        name = syntax.code(clip) if isinstance(clip, cst.Name) else _free("clip_grads", taken)
+        is_kept = isinstance(clip, (cst.Name, cst.Attribute))
+        name = syntax.code(clip) if is_kept else _free("clip_grads", taken)
         if name != syntax.code(clip):
             lines.append(f"{name} = {syntax.code(clip)}")
         lines += [f"if {name} is not None:", f"    {name}({params})"]
     return lines
+
+
+def _is_function(clip: cst.BaseExpression, file: LightningFile) -> bool:
+    """Whether it is sure to be a function, where an attribute may be None at times."""
+    owner, _, name = syntax.code(clip).rpartition(".")
+    if not owner:
+        return name in file.functions
+    is_known = name in file.functions or name in file.elsewhere.functions
+    return isinstance(clip, cst.Attribute) and (is_known or owner.partition(".")[0] in file.names)
 
 
 def _free(name: str, taken: Collection[str]) -> str:
@@ -96,17 +106,15 @@ def _step(
     return [*lines, f"if {name} is None:", plain, "else:", scaled]
 
 
-def _written_out(
-    call: cst.Call, functions: Collection[str], made: Collection[str], taken: Collection[str]
-) -> list[str] | None:
+def _written_out(call: cst.Call, file: LightningFile, taken: Collection[str]) -> list[str] | None:
     """What ``step_optimizer`` does, line by line; None if it is called in an unknown way."""
     optimizer, scaler = syntax.argument(call, 0, "optimizer"), syntax.argument(call, 3, "scaler")
     zero = syntax.argument(call, 2, "auto_zero_grads")
     if optimizer is None or any(given.star for given in call.args):
         return None
     name = syntax.code(optimizer)
-    lines = clipping(syntax.argument(call, 1, "clip_grads"), name, functions, taken)
-    lines += _step(name, scaler, made, taken)
+    lines = clipping(syntax.argument(call, 1, "clip_grads"), name, file, taken)
+    lines += _step(name, scaler, file.made, taken)
     if gradients.zeroes_gradients(call):
         lines.append(f"{name}.zero_grad()")
     elif zero is not None and syntax.code(zero) != "False":
@@ -169,7 +177,7 @@ class _Stepping(FileTransformer[LightningFile]):
 
     def _lines(self, call: cst.Call) -> list[cst.BaseStatement] | None:
         taken = {name for method in self.functions for name in syntax.local_names(method)}
-        lines = _written_out(call, self.file.functions, self.file.made, taken)
+        lines = _written_out(call, self.file, taken)
         optimizer = syntax.argument(call, 0, "optimizer")
         if lines is None or optimizer is None or self._accumulation is None:
             return syntax.statements("\n".join(lines) + "\n") if lines is not None else None

@@ -35,6 +35,9 @@ _HAS_STATE = r"\b{}\.load_state_dict\(torch\.load\("
 _FROZEN = r"\b{}\.(requires_grad_\(False\)|parameters\(\):\n\s*\w+\.requires_grad\b)"
 
 
+_FREEZES = re.compile(r"requires_grad|\.detach_\(")
+
+
 def leaves_unused(
     family: Sequence[_Methods],
     wrapped: Iterable[WrappedModel],
@@ -58,6 +61,15 @@ def leaves_unused(
         return False
     makers, code = Makers(own, around), "\n".join(map(syntax.code, own.values()))
     trained = {name for method in training for name in _with_gradients(method)}
+    texts = "\n".join(syntax.code(method.body) for method in training)
+    idle = {name for name in known - trained if re.search(rf"\.{name}\(", texts)}
+    for name, value, _ in (each for method in own.values() for each in attributes_set(method)):
+        # A copy that is only asked without gradients, such as a target network.
+        is_frozen = re.search(_FROZEN.format(name), code) or _FREEZES.search(
+            "\n".join(makers.texts(value))
+        )
+        if name in idle and not is_frozen:
+            return True
     for name, value in (each for method in own.values() for each in _kept(method, symbols)):
         if name in known | trained or value.startswith("self.") or "requires_grad" in value:
             continue

@@ -48,6 +48,7 @@ def needs(lines: dict[str, str], *files: bytes) -> bool:
         ("fill(self.scaler)", "val_loader: return self.scaler", True),
         ("Data(self.kept)", "val_loader: return Data(self.kept)", False),
         ("look(self.kept)", "val_loader: return look(self.kept)", False),
+        ("Judge().update(1)", "val_loader: return Judge().found", False),
         ("random.shuffle(self.kept)", "val_loader: return self.kept", True),
         ("torch.utils.data.DataLoader(self.kept)", "val_loader: return self.kept", False),
         ("return [x for x in self.kept.values()]", "val_loader: return self.kept", False),
@@ -115,6 +116,11 @@ def look(kept): return len(kept) + kept["a"]
 
 class Data:
     def __init__(self, kept): self.kept = kept
+
+class Judge:
+    def update(self, data):
+        found = self.found["a"]
+        found.data = data
 """
 
 STATS = b"""

@@ -4,9 +4,7 @@ import pytest
 
 from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
-SAID = (
-    "# Lightning goes by the __len__ of Rows: with 0, or more than there are, it never validates\n"
-)
+SAID = "# Lightning goes by the __len__ of Rows: an epoch leaves out what there is beyond that,\n"
 ROWS = """\
 class Rows(torch.utils.data.IterableDataset):
     def __len__(self):

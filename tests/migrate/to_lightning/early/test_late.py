@@ -4,6 +4,8 @@ import pytest
 
 from tests.migrate.rewriting import rewritten, trial
 
+_AB = (("a", 1), ("b", 2))
+
 
 @pytest.mark.parametrize(
     ("value", "after"),
@@ -40,7 +42,7 @@ from tests.migrate.rewriting import rewritten, trial
         ),
         pytest.param(
             "torch.nn.CrossEntropyLoss(torch.ones(2).to(context.device))",
-            "        return torch.nn.CrossEntropyLoss(torch.ones(2).to(self.device))",
+            "self.kept = torch.nn.CrossEntropyLoss(torch.ones(2))",
             id="a loss",
         ),
         pytest.param(
@@ -100,6 +102,46 @@ def test_a_getter_that_is_kept_is_gone(tmp_path):
     assert "batch_size=self.hparams.global_batch_size // self.trainer.world_size" in made
     assert "size(self)" not in made
     assert "MIGRATE" not in made
+
+
+@pytest.mark.parametrize(
+    ("lines", "after"),
+    [
+        (
+            [
+                'saved = torch.load("a.pt", map_location=context.device)',
+                "net.load_state_dict(saved['net'])",
+            ],
+            ['saved = torch.load("a.pt", map_location="cpu")'],
+        ),
+        (
+            ['if 1 > 0:\n    net.load_state_dict(torch.load("a.pt", map_location=context.device))'],
+            ['net.load_state_dict(torch.load("a.pt", map_location="cpu"))'],
+        ),
+        (
+            [
+                "at = context.device",
+                "self.a, self.b = torch.ones(1).to(at), torch.ones(2, device=at)",
+            ],
+            [f'self.register_buffer("{n}", torch.ones({i}), persistent=False)' for n, i in _AB],
+        ),
+        (
+            ['saved = torch.load("a.pt", map_location=context.device)', "use(saved)"],
+            ['saved = torch.load("a.pt", map_location=device_of_process())'],
+        ),
+    ],
+)
+def test_what_is_loaded_and_made_together_is_moved_by_lightning(lines, after, tmp_path):
+    text = "".join(f"        {line}\n" for line in "\n".join(lines).split("\n"))
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", f"lr=0.1))\n{text}")))
+    assert all(f"    {line}\n" in made for line in after)
+    assert ("device" in made) == any("device" in line for line in after)
+
+
+def test_a_model_that_is_only_moved_is_not_set_to_itself(tmp_path):
+    move = "        self.model = self.model.to(context.device)\n        self.opt ="
+    made = rewritten(tmp_path, trial(("        self.opt =", move)))
+    assert "self.model = self.model" not in made
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,14 @@ def test_a_module_steps_once_in_several_batches(tmp_path):
     assert "def on_validation_model_zero_grad" in made
 
 
+def test_a_module_names_the_batches_of_each_config(tmp_path):
+    (tmp_path / "slow.yaml").write_text(CONFIG.format(1, "true"))
+    made = aggregated(tmp_path)
+    assert "accumulate_grad_batches: int = 3" in made
+    said = method(made, "is_step_due").splitlines()[1]
+    assert said == "    # accumulate_grad_batches is 3 for const.yaml, 1 for slow.yaml"
+
+
 @pytest.mark.parametrize(
     ("averages", "given", "is_averaged"),
     [

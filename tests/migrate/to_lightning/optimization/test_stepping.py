@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import pytest
@@ -79,6 +80,21 @@ def test_a_scaler_that_may_be_none_is_asked_for(tmp_path, made, given, lines):
     )
     step = method(rewritten(tmp_path, source), "training_step")
     assert f"    self.manual_backward(loss)\n{lines}    opt.zero_grad()\n" in f"{step}\n"
+
+
+@pytest.mark.parametrize(
+    ("made", "lines"),
+    [
+        ("None if context.get_hparam('c') else CLIP", "if self.c is not None:\n    self.c(params)"),
+        ("lambda ps: CLIP(ps, 1.0)", "self.c(params)"),
+        ("None\n        self.c = CLIP", "if self.c is not None:\n    self.c(params)"),
+    ],
+)
+def test_an_attribute_that_clips_may_be_none(tmp_path, made, lines):
+    kept = f"lr=0.1))\n        self.c = {made}\n"
+    source = trial(("lr=0.1))\n", kept), (STEP, STEP.replace("self.opt)", "self.opt, self.c)")))
+    hook = method(rewritten(tmp_path, source), "configure_gradient_clipping")
+    assert hook.endswith(textwrap.indent(f"]\n{lines}", "    ").lstrip())
 
 
 def test_no_variable_of_the_trial_is_overwritten(tmp_path):

@@ -14,6 +14,7 @@ NO_GRADIENTS = (
     "        with torch.no_grad():\n            goal = self.teacher(batch)\n"
     "        loss = (self.model(batch) - goal).sum()\n",
 )
+WRAPPED = "context.wrap_model(torch.nn.Linear(2, 1))"
 LOADS = 'self.teacher.load_state_dict(torch.load("teacher.pt"))'
 UPDATED = (LOSS, f"{LOSS}        self.ema.update_parameters(self.model)\n")
 BLENDED = (
@@ -32,6 +33,15 @@ def _kept(line: str) -> tuple[str, str]:
     [
         ([_kept("self.teacher = torch.nn.Linear(2, 1)")], True),
         ([_kept("self.teacher = torch.nn.Linear(2, 1)"), NO_GRADIENTS], True),
+        ([_kept(f"self.teacher = {WRAPPED}"), NO_GRADIENTS], True),
+        ([_kept(f"self.teacher = {WRAPPED}"), TAUGHT], False),
+        (
+            [
+                _kept(f"self.teacher = {WRAPPED}\n        self.teacher.requires_grad_(False)"),
+                NO_GRADIENTS,
+            ],
+            False,
+        ),
         ([_kept("self.teacher = torchvision.models.vgg16()")], True),
         ([_kept("self.ema = copy.deepcopy(self.model)")], True),
         ([_kept("self.ema = AveragedModel(self.model)"), UPDATED], True),
