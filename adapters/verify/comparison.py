@@ -207,8 +207,10 @@ def _parts(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:
     elif isinstance(value, np.ndarray):
         yield from _parts(value.tolist(), where)
     elif isinstance(value, Mapping):
-        yield where, value.keys()
-        for key in sorted(value, key=repr):
+        # The views that other mappings than dicts give of their keys may be equal to nothing.
+        keys = sorted(value, key=repr)
+        yield where, keys
+        for key in keys:
             yield from _parts(value[key], f"{where}[{key!r}]")
     elif isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
         yield where, len(value)
@@ -286,6 +288,7 @@ def main(folders: list[str]) -> None:
 def _compare(folder: Path, result: dict[str, Any]) -> None:
     pair = json.loads((folder / PAIR).read_text())
     file, name = pair["new"]
+    _import_from_copy(Path(pair["old"][0]), Path(file))
     module = load_file(Path(file))
     result["imports"] = True
     # Recorded batches may be of a class of the original's module, by whose name they are found.
@@ -299,6 +302,19 @@ def _compare(folder: Path, result: dict[str, Any]) -> None:
     result["difference"] = compare(
         getattr(module, name), pair["arguments"], recording, pair["seed"], str(folder / "logs")
     )
+
+
+def _import_from_copy(old: Path, new: Path) -> None:
+    """Have modules come from the migrated copy of a folder before the folder itself.
+
+    The working directory is on Python's path, and is often the folder of the original.
+    """
+    while old.name and old.name == new.name:
+        old, new = old.parent, new.parent
+    for entry in [each for each in sys.path if Path(each).resolve().is_relative_to(old)]:
+        copy = str(new / Path(entry).resolve().relative_to(old))
+        if copy not in sys.path and Path(copy).is_dir():
+            sys.path.insert(sys.path.index(entry), copy)
 
 
 def _recording(folder: Path) -> Recording:

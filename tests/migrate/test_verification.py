@@ -57,3 +57,55 @@ def test_a_plain_trainer_trains_with_every_config(tmp_path, capsys, monkeypatch)
         f"{trial} ({name}.yaml): verified: 6 batches, every tensor bit for bit"
         for name, (trial, _) in CONFIGS.items()
     }
+
+
+PACKAGED = """\
+import torch
+from data import loader
+from determined.pytorch import PyTorchTrial
+
+
+class Trial(PyTorchTrial):
+    def __init__(self, context):
+        self.context = context
+        self.model = context.wrap_model(torch.nn.Linear(1, 1))
+        self.optimizer = context.wrap_optimizer(torch.optim.SGD(self.model.parameters(), lr=0.1))
+
+    def build_training_data_loader(self):
+        return loader()
+
+    def build_validation_data_loader(self):
+        return loader()
+
+    def train_batch(self, batch, epoch_idx, batch_idx):
+        loss = self.model(batch).square().mean()
+        self.context.backward(loss)
+        self.context.step_optimizer(self.optimizer)
+        return {"loss": loss}
+
+    def evaluate_batch(self, batch):
+        return {"val_loss": self.model(batch).mean()}
+"""
+LOADER = """\
+import torch
+from determined.pytorch import DataLoader
+
+
+def loader():
+    return DataLoader(torch.ones(4, 1), batch_size=2)
+"""
+
+
+def test_the_files_of_the_folder_that_it_is_called_in_are_the_migrated_ones(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(sys, "executable", executable())
+    files = {"__init__.py": "", "model_def.py": PACKAGED, "data.py": LOADER}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    command = ["migrate", ".", "--to", "lightning", "--verify", "--batches", "3"]
+    hparams = ["--hparams", "{global_batch_size: 2}"]
+    assert main([*command, *hparams]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "model_def.py:Trial: verified: 3 batches, every tensor bit for bit"

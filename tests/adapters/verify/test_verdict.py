@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import MutableMapping
 from pathlib import Path
 
 import numpy
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from det_compat.adapters.verify import verdict
-from det_compat.adapters.verify.comparison import metrics_difference
+from det_compat.adapters.verify.comparison import difference, metrics_difference
 from det_compat.adapters.verify.recording import numbers_in
 from det_compat.adapters.verify.verdict import Pair, Verdict, verify_all
 from det_compat.cli import main
@@ -132,6 +133,37 @@ def test_the_numbers_in_metrics():
         **{"confusion_0": 1, "confusion_1": 0, "confusion_2": 2, "confusion_3": 3},
         "one": 1,
     }
+
+
+class Store(MutableMapping):
+    """A mapping like the storage of a graph: what it says of its keys is equal to nothing else."""
+
+    def __init__(self, **values):
+        self.values_by_name = values
+
+    def __getitem__(self, name):
+        return self.values_by_name[name]
+
+    def __setitem__(self, name, value):
+        self.values_by_name[name] = value
+
+    def __delitem__(self, name):
+        del self.values_by_name[name]
+
+    def __iter__(self):
+        return iter(self.values_by_name)
+
+    def __len__(self):
+        return len(self.values_by_name)
+
+    def keys(self):
+        return iter(self.values_by_name)
+
+
+def test_batches_that_are_mappings_of_their_own_are_compared():
+    assert difference(Store(x=torch.ones(2)), Store(x=torch.ones(2))) is None
+    assert difference(Store(x=torch.ones(2)), Store(x=torch.zeros(2))) == "['x']"
+    assert difference(Store(x=torch.ones(2)), Store(y=torch.ones(2))) == ""
 
 
 def test_metrics_are_compared_by_name():
