@@ -26,7 +26,9 @@ from det_compat.migrate.to_lightning.class_facts import (
 )
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.loader_order import Project, needs_training_loader
+from det_compat.migrate.to_lightning.early.branched import wrapped_behind
 from det_compat.migrate.to_lightning.early.kept_late import with_late_properties
+from det_compat.migrate.to_lightning.early.named_once import named_once
 from det_compat.migrate.to_lightning.metrics.training import apart
 from det_compat.migrate.to_lightning.modes import makes_evaluating
 from det_compat.migrate.to_lightning.optimization.accumulation import accumulation, are_aggregating
@@ -52,10 +54,7 @@ from det_compat.migrate.to_lightning.plan import (
     other_bases,
     with_own,
 )
-from det_compat.migrate.to_lightning.scripts.hyperparameters import (
-    GivenInScripts,
-    given_in_scripts,
-)
+from det_compat.migrate.to_lightning.scripts.hyperparameters import GivenInScripts, given_in_scripts
 from det_compat.migrate.to_lightning.scripts.step_counts import steps_of_trial
 from det_compat.migrate.to_lightning.shadowed import without_shadowed
 from det_compat.migrate.to_lightning.taken.renaming import with_new_names
@@ -189,6 +188,7 @@ class Lightning(Target):
             tree = apart(tree, symbols, alone, self._elsewhere)
             tree = spread_choices(without_questions(tree, symbols), symbols)
             tree = spread_makers(tree, symbols)
+            tree = named_once(wrapped_behind(tree, symbols), symbols, alone, self._elsewhere.asked)
             tree = keep_rebound(tree, symbols)
         return [Resolved(path, tree, symbols)]
 

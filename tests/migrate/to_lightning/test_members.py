@@ -353,11 +353,12 @@ def test_what_has_several_lines_keeps_its_brackets(tmp_path, statement, made):
 
 
 def test_names_of_early_releases_mean_those_of_today(tmp_path):
-    early = "self.lrs = context.wrap_lrscheduler(make(), LRScheduler.StepMode.STEP_EVERY_EPOCH)"
-    text = f"self.context = context\n        self.rank = context.get_rank()\n        {early}"
-    made = rewritten(tmp_path, trial(("self.context = context", text)))
+    made = "torch.optim.lr_scheduler.StepLR(self.opt, 1)"
+    early = f"self.lrs = context.wrap_lrscheduler({made}, LRScheduler.StepMode.STEP_EVERY_EPOCH)"
+    text = f"lr=0.1))\n        self.rank = context.get_rank()\n        {early}"
+    made = rewritten(tmp_path, trial(("lr=0.1))", text)))
     assert "def rank(self):\n        return self.global_rank\n" in made and "MIGRATE" not in made
-    assert "make()" in method(made, "configure_optimizers")
+    assert "StepLR(" in method(made, "configure_optimizers")
 
 
 DATA = """\

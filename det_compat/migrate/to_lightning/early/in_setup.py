@@ -39,11 +39,12 @@ def made_in_setup(
     if not seeds:
         return [], []
     moved, kept = Slice(init, symbols).whole(seeds)
-    made = {name for line in moved if "." in (name := syntax.target_of(line) or "")}
+    sets = {syntax.code(part) for line in moved for part in targets(line)}
+    made = {name for name in sets if "." in name}
     rest = [*early, *(line for line in body if line not in moved)]
     local = syntax.local_names(init) - {me} - kept.keys()
     needed = {name for line in moved for name in syntax.names_in(line)} & local
-    needed -= {syntax.target_of(line) for line in moved}
+    needed -= sets
     if (
         needed
         or not all(line in moved for line in lines)
@@ -58,9 +59,11 @@ def made_in_setup(
 
 
 def _keeps(line: cst.BaseStatement, me: str) -> bool:
-    """Whether a statement sets an attribute of the trial."""
-    owner, _, attribute = (syntax.target_of(line) or "").rpartition(".")
-    return owner == me and attribute.isidentifier()
+    """Whether a statement does nothing but to set attributes of the trial."""
+    small = syntax.simple(line)
+    parts = [syntax.code(part).rpartition(".") for part in targets(line)]
+    is_set = isinstance(small, (cst.Assign, cst.AnnAssign)) and bool(parts)
+    return is_set and all(owner == me and name.isidentifier() for owner, _, name in parts)
 
 
 #: What makes data, numbers or texts, and draws nothing.
@@ -90,11 +93,24 @@ def _is_quiet(line: cst.BaseStatement, symbols: Symbols, around: Elsewhere) -> b
         else:
             found = [_run(texts.get(name, ""), "__init__")]
             is_kept = syntax.call_of(line) is call and "." in (syntax.target_of(line) or "")
-            if not is_kept and texts.get(name, "").startswith("def "):
-                found = [[texts[name]]]
+            text = texts.get(name, "")
+            if text.startswith("def ") and (not is_kept or _makes_data(text, around)):
+                found = [[text]]
         if len(found) != 1 or not found[0] or around.may_draw(found[0]):
             return False
     return True
+
+
+def _makes_data(text: str, around: Elsewhere) -> bool:
+    """Whether all that a function calls makes data, numbers or texts: it returns no module."""
+    calls = [*syntax.find(syntax.statement(text), cst.Call)]
+    paths = [syntax.code(call.func) for call in calls]
+    return bool(calls) and all(
+        path.rpartition(".")[2] not in around.texts
+        and "models" not in path
+        and (path.rpartition(".")[2] in _QUIET or path.startswith(_LIBRARIES))
+        for path in paths
+    )
 
 
 def _run(text: str, name: str) -> list[str]:

@@ -7,7 +7,7 @@ from functools import cached_property
 import libcst as cst
 
 from det_compat.analysis.scopes import Scope
-from det_compat.migrate.to_lightning.early.late import late_property, late_value
+from det_compat.migrate.to_lightning.early.late import late_property, late_value, read_by
 from det_compat.migrate.to_lightning.early.telling import RANKS
 from det_compat.migrate.to_lightning.moving.lines import hands_on
 from det_compat.migrate.to_lightning.optimization.hoisting import Resolved
@@ -83,6 +83,9 @@ class _Family:
                 if found is None or not self._is_set_once(found[0]):
                     continue
                 attribute, value = found
+                read = read_by(value, syntax.self_name(line), syntax.methods(node))
+                if not all(self._is_settled(name) for name in read):
+                    continue
                 asking = _without_kept_rank(method, each, attribute, value, symbols)
                 others = [m for m in self._early if m is not line]
                 if any(syntax.has_attribute(other, attribute) for other in others):
@@ -96,11 +99,21 @@ class _Family:
         is_same = [*map(id, body)] == [*map(id, syntax.body_of(node))]
         return node if is_same else syntax.with_body(node, body)
 
+    @cached_property
+    def _changed(self) -> list[tuple[str, cst.FunctionDef]]:
+        """The attributes that methods set or change, each time that they do."""
+        every = [method for methods in self._own.values() for method in methods]
+        return [(name, method) for method in every for name in attributes_changed(method)]
+
     def _is_set_once(self, attribute: str) -> bool:
-        every = (method for methods in self._own.values() for method in methods)
-        changed = [name for method in every for name in attributes_changed(method)]
         is_other = attribute in self._own or attribute in self._fields
-        return changed.count(attribute) == 1 and not is_other
+        return [name for name, _ in self._changed].count(attribute) == 1 and not is_other
+
+    def _is_settled(self, attribute: str) -> bool:
+        """Whether an attribute is the same as soon as there is a Trainer, and was before."""
+        changing = [method for name, method in self._changed if name == attribute]
+        are_early = all(any(each is m for m in self._early) for each in changing)
+        return are_early and len(changing) + (attribute in self._fields) < 2
 
 
 def _but(method: cst.FunctionDef, attribute: str) -> list[cst.BaseStatement]:

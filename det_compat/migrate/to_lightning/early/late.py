@@ -1,6 +1,7 @@
 """What ``__init__`` keeps that depends on the device, or on how many processes there are."""
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import libcst as cst
@@ -11,7 +12,11 @@ from det_compat.migrate.to_lightning.early.telling import RANKS, told_later
 from det_compat.migrate.to_lightning.plan import TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.trial_attributes import attributes_changed, reachable
+from det_compat.migrate.tree.trial_attributes import (
+    attributes_changed,
+    attributes_read,
+    reachable,
+)
 
 #: What a context is asked for that is not known, or another one, before there is a Trainer.
 LATE = SIZES | {"device", "get_tensorboard_writer"}
@@ -62,7 +67,11 @@ def late_values(
             continue
         attribute, value = found
         others = [*early, *(other for other in body if other is not line)]
+        asked = read_by(value, syntax.self_name(init), own)
         is_set = attribute in stored or _sets(own, init, attribute)
+        is_set |= not are_settled(asked, own) or not asked.isdisjoint(stored)
+        later = syntax.with_body(init, body[body.index(line) + 1 :])
+        is_set |= not asked.isdisjoint(attributes_changed(later))
         if is_set or any(syntax.has_attribute(node, attribute) for node in others):
             continue
         gone.append(line)
@@ -103,6 +112,21 @@ def late_value(
     if not _may_be_repeated(value, symbols, own) or _is_changed(attribute, own):
         return None
     return attribute, value
+
+
+def read_by(value: cst.BaseExpression, me: str, own: Mapping[str, cst.FunctionDef]) -> set[str]:
+    """The attributes of a trial that a value, and the methods that it calls, read."""
+    asked = {n.attr.value for n in syntax.find(value, cst.Attribute) if syntax.code(n.value) == me}
+    called = reachable(own, *asked)
+    return {*asked, *(name for each in called for name in attributes_read(own[each]))} - own.keys()
+
+
+def are_settled(names: Collection[str], own: Mapping[str, cst.FunctionDef]) -> bool:
+    """Whether attributes are what ``__init__`` has made them once, and nothing makes others."""
+    early = {*reachable(own, "__init__")}
+    changed = [(each, name) for name, method in own.items() for each in attributes_changed(method)]
+    counts = Counter(each for each, _ in changed)
+    return all(counts[each] < 2 and name in early for each, name in changed if each in names)
 
 
 def _asking(

@@ -28,8 +28,15 @@ ITERATORS = words(
     named_children modules named_modules buffers named_buffers cycle islice
     """
 )
+#: Methods of Determined's context, under names that no other object has.
+_OF_CONTEXTS = words(
+    """
+    wrap_model wrap_optimizer wrap_lr_scheduler get_hparam get_hparams get_data_config to_device
+    get_experiment_config get_global_batch_size get_per_slot_batch_size get_rank get_size
+    """
+)
 #: Methods that change nothing of what they are called on, and draw nothing.
-READING = words(
+READING = _OF_CONTEXTS | words(
     """
     buffers children count critical debug endswith error format from_iterable get get_last_lr index
     info isdigit item items join keys log lower lstrip modules named_buffers named_children

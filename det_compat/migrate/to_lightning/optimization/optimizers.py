@@ -17,6 +17,7 @@ from det_compat.migrate.to_lightning.moving.lines import (
     has_default,
     maker,
     target,
+    targets,
     wraps_itself,
 )
 from det_compat.migrate.to_lightning.optimization.accumulation import methods
@@ -54,10 +55,13 @@ def configure_optimizers(
     if branch is not None and [f"self.{s.attribute}" for s in schedulers] != [target(branch)]:
         branch = None
     lacking = {s.attribute for s in schedulers if s.may_lack and branch is None}
-    kept = used | lacking if moved else {*every}
+    variables = _by_variables(moved)
+    # A variable of this name is something else.
+    others = {name for line in moved for name in syntax.names_in(line)} - variables.keys()
+    kept = used | lacking | others if moved else {*every}
     names = {n: _own(n) if n in kept or not n.isidentifier() else n for n in every}
     local = {f"self.{name}" for name, text in names.items() if text == name}
-    names |= {name: made for name, made in _by_variables(moved).items() if names.get(name) == name}
+    names |= {name: made for name, made in variables.items() if names.get(name) == name}
     lines = [line for line in moved if not has_default(line, local)]
     lines = [line for line in lines if line is branch or not wraps_itself(maker(line))]
     lines = [without_word_of_wrapping(_unwrapped_line(line, names)) for line in lines]
@@ -93,14 +97,20 @@ def configure_optimizers(
 
 
 def _by_variables(moved: Sequence[cst.BaseStatement]) -> dict[str, str]:
-    """The attributes for what variables are already that move along."""
-    targets, found = [target(line) for line in moved], dict[str, str]()
-    for line in moved:
-        call, attribute = syntax.call_of(line), target(line).removeprefix("self.")
-        name = syntax.code(call.args[0].value) if call is not None and call.args else ""
-        if call is not None and targets.count(name) == 1 and syntax.code(call.func).endswith(MOVED):
-            found[attribute] = name
-    return {attribute: name for attribute, name in found.items() if name.isidentifier()}
+    """The attributes for what variables are already that move along, and are by then."""
+    wraps = {
+        at: syntax.code(call.args[0].value)
+        for at, line in enumerate(moved)
+        if (call := syntax.call_of(line)) and call.args and syntax.code(call.func).endswith(MOVED)
+    }
+    found, given = dict[str, str](), [*wraps.values()]
+    for at, name in wraps.items():
+        sets = [i for i, line in enumerate(moved) if name in map(syntax.code, targets(line))]
+        # One that several attributes have had is another optimizer for each.
+        is_one = bool(sets) and sets[-1] < at and given.count(name) == 1
+        if is_one and name.isidentifier():
+            found[target(moved[at]).removeprefix("self.")] = name
+    return found
 
 
 def used_attributes(nodes: Sequence[cst.CSTNode], plan: TrialPlan, file: LightningFile) -> set[str]:

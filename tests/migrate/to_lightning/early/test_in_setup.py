@@ -17,6 +17,12 @@ class By:
 def quiet(*given):
     return [1]
 
+def loaders(size):
+    return torch.utils.data.DataLoader([1], size), len([1])
+
+def nets(size):
+    return torchvision.models.resnet18(), len([1])
+
 class Data:
     def __init__(self, size):
         self.size = {0}
@@ -55,6 +61,12 @@ HELD = f"self.data = Data({SIZE})\nself.data.fetch()"
         pytest.param(f"{HELD}\nself.by = By(self.model)", "fetch()", id="another is handed on"),
         pytest.param(f"data = quiet()\n{LOADER.format('data', SIZE)}", "= quiet()", id="function"),
         pytest.param(f"self.quiet = quiet({SIZE})", "", id="what may be a module"),
+        pytest.param(
+            f"self.loader, self.n = loaders({SIZE})\nself.all = self.n * 2",
+            "self.n * 2",
+            id="several",
+        ),
+        pytest.param(f"self.net, self.n = nets({SIZE})", "", id="a module among several"),
         pytest.param(f"{LOADER.format('[1]', SIZE)}\nself.net = net(self.loader)", "", id="asked"),
         pytest.param(f"{LOADER.format('[1]', SIZE)}\nprint(len(self.loader))", "", id="printed"),
         pytest.param(f"self.net = torch.nn.Linear(2, {SIZE})", "", id="a module"),

@@ -96,3 +96,26 @@ def test_a_rank_that_another_method_of_init_reads_stays(tmp_path):
     calls = RANK + "        self.tell()\n"
     made = rewritten(tmp_path, trial((INIT, INIT + calls), ("    def build_training", later)))
     assert "self.rank = rank_zero_only.rank" in method(made, "__init__")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("        loss = ", "        self.n += 1\n        loss = "),
+        (f"{INIT}        self.keep()\n", f"{INIT}        self.keep()\n        self.n = 7\n"),
+        (f"{INIT}        self.keep()\n", f"        self.n = self.n\n{INIT}        self.keep()\n"),
+    ],
+)
+@pytest.mark.parametrize("place", ["a method", "init"])
+def test_what_depends_on_what_changes_later_is_made_at_once(tmp_path, change, place):
+    asked = "        self.total = self.n * self.context.distributed.size\n"
+    source = OF_METHOD.replace(INIT, f"{INIT}        self.n = 2\n")
+    before = "        self.rows" if place == "a method" else "        self.model ="
+    source = source.replace(before, asked + before)
+    head = "def total(self):\n    return self.n * self.trainer.world_size"
+    assert head.replace("\n", "\n    ") in rewritten(tmp_path, source)
+    old, new = change
+    old = old.replace(INIT, f"{INIT}        self.n = 2\n")
+    assert old in source
+    new = new.replace(INIT, f"{INIT}        self.n = 2\n")
+    assert "def total(self)" not in rewritten(tmp_path, source.replace(old, new))
