@@ -9,7 +9,7 @@ import libcst as cst
 
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import parsed
-from det_compat.migrate.tree.metric_shapes import Shapes
+from det_compat.migrate.tree.metric_shapes import Shapes, assigned
 
 #: How an object is called: a loss by ``forward``, a function of a class's own by ``__call__``.
 _CALLED = ("forward", "__call__")
@@ -22,17 +22,19 @@ class Arrays:
     Attributes:
         method: the method.
         shapes: what else its class and the project have.
+        deep: how many calls of methods are followed.
     """
 
     method: cst.FunctionDef
     shapes: Shapes
+    deep: int = 2
     _names: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         for line in syntax.find(self.method.body, cst.Assign):
             if isinstance(line.value, cst.Call) and self._gives(line.value):
-                parts = (part for target in line.targets for part in syntax.parts(target.target))
-                self._names.update(map(syntax.code, parts))
+                targets = (part for each in line.targets for part in _parts(each.target))
+                self._names.update(map(syntax.code, targets))
 
     def may_have(self, value: cst.BaseExpression) -> bool:
         """Whether a value is what such code has returned, or a part of that."""
@@ -42,12 +44,22 @@ class Arrays:
             return self._gives(value)
         return syntax.code(value) in self._names
 
+    def are_returned(self) -> bool:
+        """Whether the method returns such a value, or a dict or tuple with one."""
+        values = (each.value for each in syntax.returns(self.method) if each.value is not None)
+        known = assigned(self.method)
+        made = (known.get(syntax.code(value)) or value for value in values)
+        return any(self.may_have(part) for value in made for part in _parts(value))
+
     def _gives(self, call: cst.Call) -> bool:
         owner, _, name = syntax.code(call.func).rpartition(".")
         if owner != syntax.self_name(self.method):
             return self._returns(name, ())
-        if name in self.shapes.own:
-            return _returns_arrays(f"{syntax.code(self.shapes.own[name]).strip()}\n", ())
+        if (called := self.shapes.own.get(name)) is not None:
+            is_plain = not _returns_arrays(f"{syntax.code(called).strip()}\n", ())
+            return not is_plain or (
+                self.deep > 0 and Arrays(called, self.shapes, self.deep - 1).are_returned()
+            )
         made = (
             each
             for method in self.shapes.own.values()
@@ -61,6 +73,15 @@ class Arrays:
         paths = self.shapes.imported.get(name, frozenset({name}))
         known = {path.rpartition(".")[2] for path in paths} & self.shapes.texts.keys()
         return any(_returns_arrays(self.shapes.texts[each], methods) for each in known)
+
+
+def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """What a value or a target has in it, those of tuples in tuples included."""
+    if not isinstance(node, (cst.Tuple, cst.List, cst.Dict)):
+        yield node
+        return
+    for element in node.elements:
+        yield from _parts(element.value)
 
 
 def _made_by(value: cst.BaseExpression) -> Iterator[str]:

@@ -193,7 +193,12 @@ class Logged:
         """Whether only a run tells how many numbers a metric is."""
         is_listed = not self.reduction and is_many(value, self._known)
         is_open = is_array(value, self._known) or is_part(value, self._known)
+        is_open = is_open or (not self.reduction and self._is_odd_array(value))
         return may_be_none(value, self._nones) or is_listed or is_open
+
+    def _is_odd_array(self, value: cst.BaseExpression) -> bool:
+        """Whether code of the project may have made an array of a metric; never of a loss."""
+        return syntax.code(value) not in (self.losses or ()) and self._arrays.may_have(value)
 
     def _elements(self, element: cst.BaseDictElement) -> list[cst.BaseDictElement]:
         """An entry of the metrics as it is logged: none if it cannot be, or one for each number."""
@@ -214,8 +219,8 @@ class Logged:
         text = syntax.code(value)
         if self._is_sorted_out(value):
             pass
-        elif key is not None and self._arrays.may_have(value):
-            text = f"float(torch.as_tensor({text}).float().{self.reduction or 'mean'}())"
+        elif key is not None and self._is_odd_array(value):
+            text = f"float(torch.as_tensor({text}).float().{self.reduction}())"
         elif key is not None and (self._is_on_cpu(value) or self._is_array(value)):
             text = f"float({self._as_one(value)})"
         else:
