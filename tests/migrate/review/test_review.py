@@ -323,6 +323,18 @@ def test_each_config_of_a_class_is_tried(tmp_path: Path) -> None:
     ]
 
 
+def test_nothing_is_said_of_configs_where_a_trial_stays_what_it_was(tmp_path: Path) -> None:
+    (tmp_path / "const.yaml").write_text(
+        "entrypoint: a:T\nsearcher: {name: single, metric: x, max_length: {batches: 1}}\n"
+        "hyperparameters: {a: 1}\n"
+    )
+    before = b"from determined.pytorch import PyTorchTrial\nclass B(PyTorchTrial):\n"
+    before += b"    def __init__(self, context): ...\nclass T(B): ...\n"
+    result = FileResult(tmp_path / "a.py", before, b"import os\n" + before, trials=("T",))
+    (made,), _ = reviewed([result], is_lightning=True)
+    assert b"__init__ does not take" not in made.after and b"__init__ needs" not in made.after
+
+
 @pytest.mark.parametrize(
     ("call", "fits"),
     [

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from det_compat.migrate.migration import migrate
@@ -198,6 +201,19 @@ def test_training_metrics_come_after_each_epoch(tmp_path, hook, call):
     assert "class Watch(TrainingReport):" in made
     assert f"            self.{hook.partition('(')[0]}({call}" in made
     assert "MIGRATE" not in made
+
+
+def test_training_metrics_of_a_run_that_resumes_in_the_middle_of_an_epoch(tmp_path, capsys):
+    made = callback(tmp_path, "on_training_workload_end(self, avg, each)", "avg, len(each)")
+    module: dict[str, Any] = {}
+    exec(made, module)
+    watch = module["Watch"]()
+    for index, loss in enumerate([2.0, 4.0], start=3):
+        trainer = SimpleNamespace(
+            callback_metrics={"loss": loss}, is_last_batch=index == 4, should_stop=False
+        )
+        watch.on_train_batch_end(trainer, None, None, None, index)
+    assert capsys.readouterr().out == "{'loss': 3.0} 2\n"
 
 
 def test_a_base_that_reports_is_enough(tmp_path):

@@ -18,13 +18,15 @@ class TrainingReport(pl.Callback):
     """Calls {0}() with an epoch's training metrics, before its validation."""
 
     training_names = None
+    batch_metrics = None
 
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
         metrics = trainer.callback_metrics
         if self.training_names is None:
             # nothing has been validated yet
             self.training_names = [*metrics]
-        if batch_idx == 0:
+        if batch_idx == 0 or self.batch_metrics is None:
+            # a run that resumes in the middle of an epoch has no first batch
             self.batch_metrics = []
         self.batch_metrics.append({{name: float(metrics[name]) for name in self.training_names}})
         if trainer.is_last_batch or trainer.should_stop:
