@@ -25,6 +25,7 @@ from det_compat import alias_determined, to_lightning
 from det_compat.adapters.lightning.package import MODULE, pl
 from det_compat.adapters.verify import lightning_adapter
 from det_compat.adapters.verify.verdict import PAIR, RECORDING, VERDICT, Verdict
+from det_compat.config.flat import flat_values
 from det_compat.config.hyperparameters import batch_size
 from det_compat.config.lengths import Length, Unit
 from det_compat.shared.importing import load_file
@@ -120,6 +121,11 @@ def module_arguments(module_cls: Any, arguments: dict[str, Any]) -> dict[str, An
     }
     given.update(arguments.get("hparams") or {})
     parameters = inspect.signature(module_cls.__init__).parameters
+    if "experiment_config" not in parameters:
+        # What a trial took from its config, its module takes by a name of its own.
+        own = (name for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY)
+        values = flat_values(config)
+        given = {**{name: values[name] for name in own if name in values}, **given}
     beside = parameters.get(HPARAMS)
     is_open = beside is not None and beside.kind is beside.VAR_KEYWORD
     if beside is not None and not is_open and beside.default is beside.empty:

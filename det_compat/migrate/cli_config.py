@@ -7,11 +7,12 @@ from typing import Any
 import yaml
 
 from det_compat.config import ExperimentConfig, read_config
+from det_compat.config.flat import flat_values
 from det_compat.config.lengths import Period, Unit
 from det_compat.config.shims import seeded
 from det_compat.migrate.configs import BATCHES, aggregating
 from det_compat.migrate.results import FileResult, Migration
-from det_compat.migrate.review.arguments import accumulates, unnamed
+from det_compat.migrate.review.arguments import accumulates, keywords, unnamed
 from det_compat.migrate.review.process_counts import SIZE, takes_size
 from det_compat.migrate.review.project import Code, Text, methods
 from det_compat.migrate.to_lightning.plan import UNUSED
@@ -58,7 +59,7 @@ def lightning_config(path: Path, migration: Migration) -> FileResult:
     elif batches and of_batch != 1:
         header += f"# max_steps counts the steps of optimizers, {of_batch} a batch\n"
     header += _of_validations(config, whole)
-    if config.seed is None and "experiment_config" in contents["model"]:
+    if config.seed is None and {"experiment_config", "experiment_seed"} & {*contents["model"]}:
         header += (
             f"# a cluster drew an experiment_seed, which {path.name} has not: 0 in its place\n"
         )
@@ -152,6 +153,7 @@ def _contents(
         asked = (f"{name}: dict[str, Any]", f"hparams.{name}", f'hparams["{name}"]')
         if any(text.encode() in source for text in asked):
             model[name] = value
+    model = {**_settings(whole, node, migration), **model}
     seed = {} if config.seed is None else {"seed_everything": config.seed}
     trainer = _trainer(config)
     if trainer["devices"] > 1 and node is not None and takes_size(node):
@@ -159,6 +161,19 @@ def _contents(
     if trainer["devices"] > 1 and UNUSED.encode() in source:
         trainer["strategy"] = UNUSED
     return {**seed, "trainer": trainer, "model": model}
+
+
+def _settings(
+    config: dict[str, Any], node: ast.ClassDef | None, migration: Migration
+) -> dict[str, Any]:
+    """The values of a config that a module takes by names of their own."""
+    asked = any(getter in file.before for file in migration.files for getter in _GETTERS)
+    init = methods(node).get("__init__") if node is not None and asked else None
+    found = flat_values(config)
+    return {name: found[name] for name in keywords(init) if name in found} if init else {}
+
+
+_GETTERS = (b"get_experiment_config", b"get_trial_seed")
 
 
 def _trainer(config: ExperimentConfig) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from det_compat.config import ExperimentConfig
+from det_compat.config.flat import flat_values
 from det_compat.migrate.configs import BATCHES, aggregating, configs_of
 from det_compat.migrate.review.project import Code, Finding, Text, imports, methods, written
 
@@ -35,7 +36,7 @@ def _problems(init: ast.FunctionDef | None, config: ExperimentConfig) -> Iterato
     if "hparams" in known:
         # A script gives all of them as one dict.
         return
-    lacking = sorted(required - given - _SECTIONS)
+    lacking = sorted(required - given - _SECTIONS - flat_values(config.raw).keys())
     # A script gives its trial what it likes, whatever its config has.
     if lacking and config.entrypoint is not None and config.entrypoint.trial is None:
         return
@@ -53,6 +54,11 @@ def _parameters(init: ast.FunctionDef) -> tuple[list[str], set[str], set[str]]:
     keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     required |= {a.arg for a, default in keywords if default is None}
     return named, {*named, *(a.arg for a in arguments.kwonlyargs)}, required
+
+
+def keywords(init: ast.FunctionDef) -> list[str]:
+    """The parameters that a constructor takes by keyword alone, which ``migrate`` has written."""
+    return [each.arg for each in init.args.kwonlyargs]
 
 
 def misfits(after: Code, text: Text, trials: Collection[str]) -> Iterator[Finding]:

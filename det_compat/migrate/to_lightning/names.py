@@ -264,6 +264,9 @@ class _Scripts(LightningTransformer):
             given.append(f"experiment_config={syntax.code(config)}")
         if config is not None and "data_config" in plan.arguments.sections:
             given.append(f'data_config={syntax.code(config)}["data"]')
+        if config is not None:
+            text = syntax.code(config)
+            given += [f"{name}={of(text)}" for name, of in plan.arguments.settings.items()]
         if plan.accumulation is not None:
             section = '.get("optimizations", {}).get("aggregation_frequency", 1)'
             batches = f"{syntax.code(config)}{section}" if config is not None else "1"

@@ -379,7 +379,7 @@ def beside_hparams(node: cst.ClassDef, plan: TrialPlan) -> set[str]:
     given = {p.name.value for p in syntax.find(init.params, cst.Param)} if init else set()
     texts = {text.evaluated_value for text in syntax.find(node, cst.SimpleString)}
     size = {"world_size"} & (given | texts) - {*plan.arguments.types}
-    return size.union(plan.arguments.sections)
+    return size.union(plan.arguments.sections, plan.arguments.settings)
 
 
 class LightningTransformer(FileTransformer[LightningFile]):
@@ -388,8 +388,8 @@ class LightningTransformer(FileTransformer[LightningFile]):
     def plain_hparams(self, hparams: cst.BaseExpression) -> cst.BaseExpression:
         """The hyperparameters of a module, where code elsewhere gets hold of them."""
         if self.plan is None or not self.plan.is_root:
-            sections = {name for p in self.file.plans.values() for name in p.arguments.sections}
-            return plain_dict(hparams, sections)
+            found = (plan.arguments for plan in self.file.plans.values())
+            return plain_dict(hparams, {n for a in found for n in (*a.sections, *a.settings)})
         others = beside_hparams(self.classes[-1], self.plan)
         if others and not syntax.has_attribute(self.classes[-1], HYPERPARAMETERS):
             owner = syntax.code(hparams).rpartition(".")[0]

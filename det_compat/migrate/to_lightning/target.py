@@ -29,6 +29,8 @@ from det_compat.migrate.to_lightning.data.loader_order import Project, needs_tra
 from det_compat.migrate.to_lightning.early.branched import wrapped_behind
 from det_compat.migrate.to_lightning.early.kept_late import with_late_properties
 from det_compat.migrate.to_lightning.early.named_once import named_once
+from det_compat.migrate.to_lightning.from_config.arguments import parameters_of, with_default
+from det_compat.migrate.to_lightning.from_config.lookups import with_own_hyperparameters
 from det_compat.migrate.to_lightning.metrics.training import apart
 from det_compat.migrate.to_lightning.modes import makes_evaluating
 from det_compat.migrate.to_lightning.optimization.accumulation import accumulation, are_aggregating
@@ -66,7 +68,6 @@ from det_compat.migrate.tree.elsewhere import Elsewhere, Importers, elsewhere, o
 from det_compat.migrate.tree.facts import CALLBACK, Analysis, Facts, is_callback
 from det_compat.migrate.tree.file import bound_names, function_names
 from det_compat.migrate.tree.imports import tidied
-from det_compat.migrate.tree.parameters import arguments, config_use, joined_use, with_default
 from det_compat.migrate.tree.symbols import Symbols, new_name, own_name, resolve
 from det_compat.migrate.tree.transformers import CannotRewriteError
 
@@ -106,6 +107,7 @@ class Lightning(Target):
                 continue
             with problems.of(path):
                 resolved += self._resolved(path)
+        resolved, self._settings = with_own_hyperparameters(resolved, analysis)
         hoisted = hoist_wraps(resolved)
         if any(hoisted[file.path] is not file.tree for file in resolved):
             # Objects may keep what functions have wrapped: now those do which the trials call.
@@ -332,17 +334,14 @@ class Lightning(Target):
         every, *stepping = (len(source.symbols.calls(n, "step_optimizer")) for n in nodes)
         steps_elsewhere = every > sum(stepping)
         configs = configs_of(path, node.name.value) if is_whole else []
-        taken = arguments(
-            config_use(node, source.symbols, self._elsewhere.functions),
-            joined_use(
-                config_use(line, each.symbols)
-                for each in (source, *helpers)
-                for line in each.tree.body
-                # Another trial of the file has hyperparameters of its own.
-                if not (is_whole and any(line is other for other, _ in source.trials.values()))
-            ),
+        taken = parameters_of(
+            node,
+            [(each.tree, each.symbols) for each in (source, *helpers)],
+            self._elsewhere.functions,
             configs,
-            is_whole,
+            settings=self._settings,
+            others=[other for other, _ in source.trials.values()],
+            is_whole=is_whole,
         )
         taken = self._given.taken(node.name.value, taken, is_whole=is_whole)
         accumulates = None

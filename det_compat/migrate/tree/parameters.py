@@ -10,7 +10,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -68,6 +68,7 @@ class Arguments:
         asks: whether the hyperparameters are used as one dict.
         needs: the names that the code asks for; with those of configs where bases get the rest.
         is_whole: whether more is done with that dict than to look one up.
+        settings: which of the types are values of the config, and how to look them up in one.
     """
 
     types: dict[str, str] = field(default_factory=dict)
@@ -77,6 +78,7 @@ class Arguments:
     asks: bool = False
     needs: frozenset[str] = frozenset()
     is_whole: bool = False
+    settings: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
 
     @property
     def named(self) -> dict[str, str]:
@@ -99,7 +101,12 @@ def distinct(found: Iterable[_Item]) -> tuple[_Item, ...]:
 
 
 def arguments(
-    own: ConfigUse, around: ConfigUse, configs: Sequence[ExperimentConfig], is_whole: bool
+    own: ConfigUse,
+    around: ConfigUse,
+    configs: Sequence[ExperimentConfig],
+    is_whole: bool,
+    *,
+    is_asked: bool = False,
 ) -> Arguments:
     """The parameters of a trial's constructor.
 
@@ -108,6 +115,7 @@ def arguments(
         around: what its file does.
         configs: those of the class.
         is_whole: whether all of the trial is in one class; otherwise bases get the rest.
+        is_asked: whether they ask for anything else of it.
     """
     names = distinct((*own.names, *around.names))
     sections = distinct((*own.sections, *around.sections))
@@ -116,9 +124,9 @@ def arguments(
     if not is_whole:
         there = frozenset(names).union(*spaces)
         return Arguments({}, {}, True, sections, asks, there, is_all)
-    if not configs or not (names or asks or sections):
+    if not configs or not (names or asks or sections or is_asked):
         is_open = asks or any(spaces)
-        types = {name: _annotation(name, ()) for name in names}
+        types = {name: annotation_of(name, ()) for name in names}
         return Arguments(types, {}, is_open, sections, asks, frozenset(names), is_all)
     known = distinct((*names, *(name for space in spaces for name in space)))
     constants = configs[0].hyperparameters.constants().items()
@@ -137,22 +145,13 @@ def arguments(
     none = {n for space in spaces for n, item in space.items() if item == Const(None)}
     defaults = {**{name: None for name in named if name in none}, **defaults}
     return Arguments(
-        {name: _annotation(name, _values(name, spaces)) for name in named},
+        {name: annotation_of(name, _values(name, spaces)) for name in named},
         {**{name: defaults[name] for name in named if name in defaults}, **lacking},
         not {*known, *own.read, *around.read} <= {*named},
         sections,
         asks,
         frozenset(names),
         is_all,
-    )
-
-
-def with_default(found: Arguments, name: str, value: int) -> Arguments:
-    """The arguments with one more, which is this number by default."""
-    return replace(
-        found,
-        types={**found.types, name: "int"},
-        defaults={**found.defaults, name: value},
     )
 
 
@@ -176,7 +175,8 @@ _REAL = re.compile(
 )
 
 
-def _annotation(name: str, values: Iterable[Any]) -> str:
+def annotation_of(name: str, values: Iterable[Any]) -> str:
+    """The annotation of a hyperparameter with these values."""
     types = {type(value) for value in values}
     if not types and name == "global_batch_size":
         return "int"

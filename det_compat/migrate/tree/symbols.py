@@ -145,6 +145,10 @@ class Symbols:
             return ""
         return symbol.original.value
 
+    def held(self, member: str) -> bool:
+        """Whether something in the file holds a member of a context by another name."""
+        return any(symbol.part == member for symbol in self._known.values())
+
     def calls(self, node: cst.CSTNode, *methods: str) -> list[cst.Call]:
         """The calls of these methods of a context below ``node``."""
         return [call for call in find(node, cst.Call) if self.method(call) in methods]

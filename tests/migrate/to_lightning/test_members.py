@@ -32,8 +32,9 @@ from tests.migrate.rewriting import HEADER, method, rewritten, trial
             "not (self.trainer.fit_loop.batch_idx == 0)",
         ),
         ("self.context._epoch_len", "self.trainer.num_training_batches"),
+        ("self.context.get_trial_seed()", "self.hparams.experiment_seed"),
         (
-            "self.context.get_trial_seed()",
+            "self.context.get_trial_seed() + len(self.context.get_experiment_config())",
             '.experiment_config.get("reproducibility", {}).get("experiment_seed", 0)',
         ),
     ],

@@ -21,6 +21,8 @@ def arguments(plan: TrialPlan, init: Init, given: Sequence[cst.Arg]) -> tuple[st
     more += lacking
     if init.exp_conf and "experiment_config" in sections:
         more.append(f"experiment_config={init.exp_conf}")
+    if init.exp_conf:
+        more += [f"{name}={of(init.exp_conf)}" for name, of in plan.arguments.settings.items()]
     if init.exp_conf and "data_config" in sections:
         more.append(f'data_config={init.exp_conf}["data"]')
     if found is not None and str(found.batches) != (init.aggregation or "1"):
@@ -58,7 +60,8 @@ def _needed(arguments: Arguments, hparams: str, taken: Collection[str]) -> dict[
     names = [
         name
         for name in arguments.types
-        if name not in taken and (name in arguments.needs or name not in arguments.defaults)
+        if name not in {*taken, *arguments.settings}
+        and (name in arguments.needs or name not in arguments.defaults)
     ]
     values = {name: _hyperparameter(hparams, name) for name in names}
     given = syntax.expression(hparams) if hparams else None

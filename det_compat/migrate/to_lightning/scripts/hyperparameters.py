@@ -39,7 +39,8 @@ class GivenInScripts:
             return replace(arguments, is_open=False) if is_idle else arguments
         # What a script does not give, its trial asks for elsewhere, if at all.
         found = {name: of for name, of in arguments.types.items() if name in arguments.defaults}
-        found |= {n: of for n, of in arguments.types.items() if n in self.always or not self.names}
+        given = {*self.always, *arguments.settings}
+        found |= {n: of for n, of in arguments.types.items() if n in given or not self.names}
         is_told = self.names is not None and self.names <= found.keys()
         is_same = found.keys() == arguments.types.keys()
         if is_told and is_same:

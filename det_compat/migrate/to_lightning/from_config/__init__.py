@@ -1,0 +1,1 @@
+"""What of an experiment config the constructor of a module takes."""
