@@ -17,6 +17,7 @@ from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.to_lightning.taken.reserved import HOOKS
 from det_compat.migrate.to_lightning.written_out import beside_checkpoints
 from det_compat.migrate.to_lightning.written_out.clipping import CALLED
+from det_compat.migrate.to_lightning.written_out.outputs import collecting, using
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.docstrings import with_first
 from det_compat.migrate.tree.marks import above, marked
@@ -105,6 +106,8 @@ def rename_hooks(tree: cst.Module, file: LightningFile) -> cst.Module:
         node, needs_os = beside_checkpoints.merged(node)
         file.imports.new.update({"import os"} if needs_os else ())
         node, logging = with_logging_hook(node)
+        asking = using(node, [n for n in callbacks if n is not node], file)
+        node = node if asking is None else syntax.with_node(node, *asking)
         names = _new_names(node)
         starts_up = _is_called_at_start(node, names)
         kept = {logging, _STARTING} if starts_up else {logging}
@@ -115,6 +118,9 @@ def rename_hooks(tree: cst.Module, file: LightningFile) -> cst.Module:
             for line in syntax.body_of(node)
         ]
         made = syntax.with_body(node, _starting_up(body) if starts_up else body)
+        if asking is not None:
+            file.imports.new.add("import torch")
+            made = collecting(made)
         return marked(made, _IS_MODULE) if node.name.value in file.plans else made
 
     return syntax.each(tree, cst.ClassDef, renamed)

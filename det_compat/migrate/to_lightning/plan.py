@@ -264,6 +264,7 @@ class LightningFile(File):
         makes_evaluating: whether the tree makes models that are in evaluation mode.
         has_own_loaders: whether the tree has a method get_data_loader, as Determined's loaders do.
         asks_lengths: whether the tree asks trials how many records a batch has.
+        asks_outputs: whether callbacks of the tree use what each batch of a validation returned.
         early: the methods of each trial class that run before there is a Trainer, since its
             ``__init__`` calls them, or that of a class which derives from it.
         asking: the functions and classes of the tree that ask at once how many processes run.
@@ -290,6 +291,7 @@ class LightningFile(File):
     makes_evaluating: bool = False
     has_own_loaders: bool = False
     asks_lengths: bool = False
+    asks_outputs: bool = False
     asked: frozenset[str] = frozenset()
     imported: Elsewhere = field(default_factory=Elsewhere)
     length: str = ""

@@ -164,6 +164,7 @@ def validation_step(
     symbols: Symbols,
     *,
     shapes: Shapes,
+    returns: bool,
 ) -> cst.FunctionDef:
     """The validation_step of a trial's evaluate_batch or evaluate_full_dataset.
 
@@ -173,6 +174,7 @@ def validation_step(
         reducer: its evaluation_reducer.
         symbols: of the file.
         shapes: what is known of its metrics.
+        returns: whether callbacks are told what it returned.
     """
     fx = reduction(reducer, symbols)
     options = EACH_BATCH
@@ -183,13 +185,18 @@ def validation_step(
     said = said_of(renamed, is_open=plan.is_open)
     if plan.renames_unknown:
         renamed, are_all, said = {}, True, ALL_RENAMED
-    method, done = renamed_where_made(method, renamed)
-    logged = Logged(own, options, None, renamed, are_all, done, said, reduction=by, shapes=shapes)
-    method = logged.in_method(method)
+    done: frozenset[str] = frozenset()
+    if not returns:
+        method, done = renamed_where_made(method, renamed)
+    logged = Logged(
+        own, options, None, renamed, are_all, done, said, returns, reduction=by, shapes=shapes
+    )
+    annotation, method = method.returns, logged.in_method(method)
     index = _parameter(method, "batch")
     if index != "batch_idx":
         method = syntax.replaced(method, index, "batch_idx")
-    return _as_step(_with_epoch(method), "validation_step", "None")
+    made = _as_step(_with_epoch(method), "validation_step", "None")
+    return made.with_changes(returns=annotation) if returns else made
 
 
 def _parameter(method: cst.FunctionDef, part: str) -> str:

@@ -62,6 +62,7 @@ from det_compat.migrate.to_lightning.shadowed import without_shadowed
 from det_compat.migrate.to_lightning.taken.renaming import with_new_names
 from det_compat.migrate.to_lightning.taken.reserved import taken_names
 from det_compat.migrate.to_lightning.unwrapped import keeps_modes
+from det_compat.migrate.to_lightning.written_out.outputs import asks_outputs
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.branches import without_questions
 from det_compat.migrate.tree.elsewhere import Elsewhere, Importers, elsewhere, of_samplers
@@ -100,6 +101,7 @@ class Lightning(Target):
         callbacks = [*self._callback_nodes()]
         self._renamed = taken_names(nodes, hooked=callbacks, nested=lambda: nested_hparams(nodes))
         self._taken = taken_in_callbacks(callbacks)
+        self._asks_outputs = asks_outputs(callbacks)
         resolved: list[Resolved] = []
         for path in sources:
             if refused := of_other_frameworks(analysis.facts(path), self._hierarchy):
@@ -242,6 +244,7 @@ class Lightning(Target):
             makes_evaluating=self._makes_evaluating,
             has_own_loaders=self._says(b"def get_data_loader("),
             asks_lengths=self._says(b".get_batch_length("),
+            asks_outputs=self._asks_outputs,
             asked=self._importers.asked(path),
             **(of_script(path, scripts) if b".fit(" in self.sources[path] else {}),
             asking=self._asking,

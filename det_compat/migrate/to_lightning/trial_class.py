@@ -216,7 +216,10 @@ class _Rewriting:
             return training_step(line, plan, self.file, asks=self._asks, shapes=self.shapes)
         if name == self._evaluation() and name in plan.alone and not self._decides_late():
             reducer = self.own.get("evaluation_reducer")
-            return [validation_step(line, plan, reducer, symbols, shapes=self.shapes)]
+            returns = self.file.asks_outputs and not plan.evaluates_whole
+            return [
+                validation_step(line, plan, reducer, symbols, shapes=self.shapes, returns=returns)
+            ]
         return [stepping.with_optimizers(line, plan, self.file, self._asks)]
 
     def _after_training_loader(self, line: cst.FunctionDef) -> cst.FunctionDef:
@@ -349,6 +352,8 @@ class _Rewriting:
             logs = f"    self.log_dict({renamed_in(metrics, (), is_every=True)}{EACH_BATCH})\n"
         if said:
             logs = f"    {said}\n{logs}"
+        if self.file.asks_outputs and not plan.evaluates_whole:
+            logs += "    return metrics\n"
         header = f"def validation_step(self, {batch}, batch_idx):\n"
         return syntax.method(f"{header}    metrics = self.{name}({batch}{index})\n{logs}")
 

@@ -79,6 +79,7 @@ class Logged:
         are_all_renamed: whether there are no others.
         done: the variables in which they have that name already.
         said: a comment on their names.
+        returns: whether the method still returns them, for those that are told of each batch.
         reduction: what the metrics of a batch that are several numbers are reduced by, as their
             batches are; ``""`` if they are not reduced, and each number is logged under its index.
         shapes: what is known of the metrics.
@@ -91,6 +92,7 @@ class Logged:
     are_all_renamed: bool = False
     done: frozenset[str] = frozenset()
     said: str = ""
+    returns: bool = False
     reduction: str = "mean"
     shapes: Shapes = field(default_factory=Shapes)
     _known: _Known = field(default_factory=dict, init=False)
@@ -107,6 +109,7 @@ class Logged:
         """The method; ``last`` is a statement to end with."""
         method = syntax.each(method, cst.SimpleStatementSuite, _in_lines)
         method = joined(method) if self.options else method
+        method = _named(method) if self.returns else method
         self._devices = Devices(method, self.shapes)
         self._arrays = Arrays(method, self.shapes)
         init = self.shapes.own.get("__init__")
@@ -127,6 +130,7 @@ class Logged:
             if self.said:
                 said = cst.EmptyLine(comment=cst.Comment(self.said))
                 end[:1] = [above(line, [said]) for line in end[:1]]
+            end += [_bare(given)] if self.returns else []
             end[:1] = [above(line, getattr(given, "leading_lines", ())) for line in end[:1]]
         rest = syntax.transformed(cst.IndentedBlock(body), _Returns(self))
         return self._with_word(syntax.with_body(method, [*rest.body, *end]))
@@ -153,7 +157,8 @@ class Logged:
     def early(self, line: Line) -> list[cst.BaseStatement]:
         """What takes the place of a return before the end."""
         lines = self._lines(line)
-        first, *rest = [*lines, syntax.statement("return")]
+        last = _bare(line) if self.returns else syntax.statement("return")
+        first, *rest = [*lines, last]
         return [above(first, comments_of(line)), *rest]
 
     def text(self, metrics: cst.BaseExpression | None) -> str:
@@ -312,3 +317,31 @@ class _Returns(cst.CSTTransformer):
         if not isinstance(small, cst.Return) or small.value is None:
             return updated
         return cst.FlattenSentinel(self._logged.early(updated))
+
+
+def _bare(line: cst.BaseStatement) -> cst.BaseStatement:
+    return ensure_type(line, cst.SimpleStatementLine).with_changes(leading_lines=())
+
+
+def _named(method: cst.FunctionDef) -> cst.FunctionDef:
+    """A method that has a name for whatever it returns, which is logged as well."""
+    taken = syntax.names_in(method)
+    name = next(name for name in ("metrics", "outputs", "returned") if name not in taken)
+    body = syntax.transformed(cst.IndentedBlock(syntax.body_of(method)), _Naming(name))
+    return syntax.with_body(method, body.body)
+
+
+class _Naming(cst.CSTTransformer):
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
+        return False
+
+    def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
+        small = syntax.simple(updated)
+        value = small.value if isinstance(small, cst.Return) else None
+        if value is None or isinstance(value, cst.Name):
+            return updated
+        kept = updated.with_changes(body=[syntax.assignment(cst.Name(self._name), value)])
+        return cst.FlattenSentinel([kept, syntax.statement(f"return {self._name}")])
