@@ -36,6 +36,7 @@ from det_compat.migrate.to_lightning.modes import makes_evaluating
 from det_compat.migrate.to_lightning.optimization.accumulation import accumulation, are_aggregating
 from det_compat.migrate.to_lightning.optimization.closures import gets_closure, leaves_closure
 from det_compat.migrate.to_lightning.optimization.hoisting import Resolved, hoist_wraps
+from det_compat.migrate.to_lightning.optimization.mapped import spread_maps
 from det_compat.migrate.to_lightning.optimization.rebound import keep_rebound
 from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
 from det_compat.migrate.to_lightning.optimization.stepping import always_made
@@ -190,7 +191,8 @@ class Lightning(Target):
                 tree, {s.name for s in facts.classes.values() if facts.is_trial(s)}
             )
             tree = apart(tree, symbols, alone, self._elsewhere)
-            tree = spread_choices(without_questions(tree, symbols), symbols)
+            tree = without_questions(spread_maps(tree, symbols), symbols)
+            tree = spread_choices(tree, symbols)
             tree = spread_makers(tree, symbols)
             tree = named_once(wrapped_behind(tree, symbols), symbols, alone, self._elsewhere.asked)
             tree = keep_rebound(tree, symbols)

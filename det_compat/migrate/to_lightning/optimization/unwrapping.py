@@ -85,6 +85,14 @@ class _Unwrapping(FileTransformer[LightningFile]):
                 updated = syntax.with_body(updated, left)
         return updated
 
+    def leave_ListComp(self, original: cst.ListComp, updated: cst.ListComp) -> cst.BaseExpression:
+        """A list of all that something has, which were wrapped one by one."""
+        every = _all_of(updated)
+        # Of models it may become a ModuleList.
+        if every is None or not self.symbols.calls(original.elt, "wrap_optimizer"):
+            return updated
+        return syntax.expression(f"list({syntax.code(every)})")
+
     def leave_Assign(self, original: cst.Assign, updated: cst.Assign) -> cst.Assign:
         """A list of models is a ModuleList, a dict a ModuleDict, or Lightning does not see them."""
         for index, _ in enumerate([*syntax.pairs(updated)]):
@@ -107,7 +115,8 @@ class _Unwrapping(FileTransformer[LightningFile]):
             return value
         self.file.imports.new.add("import torch")
         is_empty = isinstance(value, (cst.List, cst.Dict)) and not value.elements
-        return syntax.expression(f"torch.nn.{made}({'' if is_empty else syntax.code(value)})")
+        text = "" if is_empty else syntax.code(_all_of(value) or value)
+        return syntax.expression(f"torch.nn.{made}({text})")
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
         small = syntax.simple(updated)
@@ -177,6 +186,16 @@ class _Unwrapping(FileTransformer[LightningFile]):
             return call
         self.mark(PRECISION, PRECISION_LINK)
         return syntax.expression(f"({syntax.code(models)}, {syntax.code(optimizers)})")
+
+
+def _all_of(value: cst.BaseExpression) -> cst.BaseExpression | None:
+    """What a list is made from that has all of it as it is; None if it is another one."""
+    if not isinstance(value, cst.ListComp):
+        return None
+    loop = value.for_in
+    is_same = isinstance(loop.target, cst.Name) and loop.target.deep_equals(value.elt)
+    is_all = not (loop.ifs or loop.inner_for_in or loop.asynchronous)
+    return loop.iter if is_same and is_all else None
 
 
 def _depth(node: cst.BaseExpression) -> int:

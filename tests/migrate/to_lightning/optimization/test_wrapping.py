@@ -34,7 +34,7 @@ def test_what_a_variable_holds_is_kept(kept, tmp_path):
         (
             "self.a, self.b = [context.wrap_optimizer(torch.optim.SGD(self.model.parameters())) "
             "for _ in 'ab']",
-            "return [self.a, self.b]",
+            "return [a, b]",
         ),
     ],
 )
