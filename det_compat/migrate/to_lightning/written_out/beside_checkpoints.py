@@ -21,6 +21,10 @@ saved_in = getattr(trainer.checkpoint_callback, "dirpath", None) or trainer.defa
 {0} = os.path.join(saved_in, f"step={{trainer.global_step}}")
 os.makedirs({0}, exist_ok=True)
 """
+#: What a hook that only tells of the folder is given.
+_TOLD = """\
+{0} = getattr(trainer.checkpoint_callback, "dirpath", None) or trainer.default_root_dir
+"""
 #: Calls that may have to do with what is in a folder already, by words in their names.
 _READING = words(
     """
@@ -30,7 +34,8 @@ _READING = words(
 )
 #: Calls that write what they are given into the folder that they are given.
 _WRITING = ("save", "dump", "write", "export")
-_JOINING = ("join", "Path", "PurePath", "str", "joinpath", "print")
+_TELLING = words("print str repr format debug info warning error")
+_JOINING = ("join", "Path", "PurePath", "joinpath", *_TELLING)
 
 
 def merged(node: cst.ClassDef) -> tuple[cst.ClassDef, bool]:
@@ -49,7 +54,8 @@ def merged(node: cst.ClassDef) -> tuple[cst.ClassDef, bool]:
         return node, False
     folder = hook.params.params[1].name.value
     uses = folder in syntax.names_in(hook.body)
-    lines = syntax.statements(_FOLDER.format(folder)) if uses else []
+    writes = uses and not _only_tells(hook)
+    lines = syntax.statements((_FOLDER if writes else _TOLD).format(folder)) if uses else []
     whole = syntax.body_of(hook)
     at = 1 if syntax.has_docstring(whole) else 0
     # Determined called it in the chief alone, and Lightning calls its own in every process.
@@ -68,7 +74,13 @@ def merged(node: cst.ClassDef) -> tuple[cst.ClassDef, bool]:
     lines_of_class = [
         made if line is hook else line for line in syntax.body_of(node) if line is not saving
     ]
-    return syntax.with_body(node, lines_of_class), uses
+    return syntax.with_body(node, lines_of_class), writes
+
+
+def _only_tells(hook: cst.FunctionDef) -> bool:
+    """Whether a hook calls nothing but what prints or logs."""
+    names = {syntax.code(call.func).rpartition(".")[2] for call in syntax.find(hook, cst.Call)}
+    return names <= {*_TELLING}
 
 
 def _is_adding(hook: cst.FunctionDef, own: Mapping[str, cst.FunctionDef]) -> bool:

@@ -76,6 +76,16 @@ def test_a_hook_that_asks_for_no_folder_needs_none(tmp_path):
     assert "    if trainer.is_global_zero:\n        print(" in hook
 
 
+@pytest.mark.parametrize("used", ['print(f"in {folder}")', "print(folder)"])
+def test_a_hook_that_only_tells_of_the_folder_makes_none(tmp_path, used):
+    made = watching(tmp_path, used)
+    hook = method(made, "on_save_checkpoint")
+    told = 'getattr(trainer.checkpoint_callback, "dirpath", None) or trainer.default_root_dir'
+    assert f"        folder = {told}\n" in hook
+    assert "makedirs" not in made
+    assert "MIGRATE" not in made
+
+
 def test_a_trainer_without_checkpoints_of_its_own_keeps_them_in_its_folder(tmp_path):
     names: dict[str, type[pl.LightningModule]] = {}
     data = ("DataLoader([]", "DataLoader(torch.ones(8, 2)")
