@@ -60,6 +60,12 @@ class BatchStream:
         self.epoch_is_over = False
         #: How many batches this object has given.
         self.handed_out = 0
+        #: Whether the loader has a sampler of Determined's that begins again where it ends.
+        self.repeats_by_itself = any(
+            isinstance(part, (RepeatBatchSampler, RepeatSampler))
+            for name in ("sampler", "batch_sampler")
+            for part in parts_of(getattr(loader, name, None))
+        )
         self._loader, self._order = with_known_order(loader)
         self._length = length
         self._skipped = skipped

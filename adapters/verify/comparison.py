@@ -67,10 +67,12 @@ class _Replayed:
         return self._recording.epoch_length
 
     def __iter__(self) -> Iterator[Any]:
+        if not self._recording.repeats:
+            self._iterator = None
         for _ in range(self._recording.epoch_length):
             if self._given >= len(self._recording.batches):
                 return
-            if self._given < self._recording.epoch_length:
+            if self._given < self._recording.epoch_length or not self._recording.repeats:
                 self._compare()
             self._given += 1
             yield self._recording.batches[self._given - 1]
@@ -79,7 +81,8 @@ class _Replayed:
         if self.difference:
             return
         if self._iterator is None:
-            set_random_state(self._recording.at_iter)
+            recording = self._recording
+            set_random_state(recording.at_next[self._given] if self._given else recording.at_iter)
             self._iterator = iter(self._own[0])
         set_random_state(self._recording.at_next[self._given])
         batch = next(self._iterator, None)

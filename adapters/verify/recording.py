@@ -44,6 +44,7 @@ class Recording:
         at_validation: the random state when each validation begins, and when its first batch does.
         at_iter: the random state when the loader is iterated over.
         epoch_length: batches in an epoch.
+        repeats: whether the loader repeats itself, as Determined's do, and shuffles each time.
         metrics: the numbers of each validation.
         training_metrics: the numbers of each batch.
     """
@@ -56,6 +57,7 @@ class Recording:
     at_validation: list[list[RandomState]] = field(default_factory=list)
     at_iter: RandomState = field(default_factory=dict)
     epoch_length: int = 0
+    repeats: bool = True
     metrics: list[dict[str, float]] = field(default_factory=list)
     training_metrics: list[dict[str, float]] = field(default_factory=list)
 
@@ -274,6 +276,7 @@ def record(
         loaded = load()
         recording.epoch_length = len(loaded)
         stop.left = min(stop.left, _longest(arguments, len(loaded)))
+        recording.repeats = module.run.stream.repeats_by_itself
         recording.at_iter = module.run.stream.position()["began"]
         return _RecordedBatches(loaded, recording)
 

@@ -50,8 +50,7 @@ _CALLED = {
     "get_trial_seed": (
         '{0}.hparams.experiment_config.get("reproducibility", {{}}).get("experiment_seed", 0)'
     ),
-    # Lightning itself skips the batches that a resumed run has trained on, so it starts at none.
-    "get_initial_batch": "0",
+    "get_initial_batch": f"({TOTAL_BATCH} + 1)",
     "env.first_step": "1",
     "get_stop_requested": "{0}.trainer.should_stop",
     "_should_communicate_and_update": (
@@ -72,6 +71,7 @@ _READ = {
 }
 # A trial asks these in __init__, where there is no Trainer yet.
 _EARLY = {
+    "get_initial_batch": "0",
     "device": OF_PROCESS,
     "distributed.get_rank": "rank_zero_only.rank",
     "distributed.rank": "rank_zero_only.rank",

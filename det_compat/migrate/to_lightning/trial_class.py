@@ -11,6 +11,7 @@ from det_compat.migrate.to_lightning.callbacks import configure_callbacks
 from det_compat.migrate.to_lightning.changed_hparams import changed_copies, with_copies
 from det_compat.migrate.to_lightning.class_facts import BATCH_METHODS, EVALUATIONS, asks_sizes
 from det_compat.migrate.to_lightning.data import loaders
+from det_compat.migrate.to_lightning.data.going_on import with_one_iterator
 from det_compat.migrate.to_lightning.data.seeds import with_word_of_seeds
 from det_compat.migrate.to_lightning.early.computing import moved_early
 from det_compat.migrate.to_lightning.early.cuda import on_own_gpu
@@ -76,6 +77,7 @@ def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
         if (copied := with_copies(node, file.symbols)) is not node:
             file.imports.new.add("import copy")
             node = copied
+        node = with_one_iterator(node, file.symbols, file.elsewhere)
         node = with_word_of_seeds(node, file.symbols, file.elsewhere)
         others = [other for other in classes if other.name.value != plan.own.name]
         heirs = (p.own for p in file.trials.values() if plan in p.ancestors and p is not plan)

@@ -46,6 +46,45 @@ CHANGES = {
 }
 
 
+STREAM = """\
+import torch
+from determined.pytorch import PyTorchTrial
+
+
+class Numbers:
+    def __len__(self):
+        return 4
+
+    def __iter__(self):
+        generator = torch.Generator().manual_seed(1)
+        while True:
+            yield torch.rand(2, 3, generator=generator)
+
+
+class Stream(PyTorchTrial):
+    def __init__(self, context):
+        self.context = context
+        context.experimental.disable_dataset_reproducibility_checks()
+        self.model = context.wrap_model(torch.nn.Linear(3, 1))
+        self.opt = context.wrap_optimizer(torch.optim.SGD(self.model.parameters(), lr=0.1))
+
+    def build_training_data_loader(self):
+        return Numbers()
+
+    def build_validation_data_loader(self):
+        return torch.utils.data.DataLoader(torch.ones(4, 3), batch_size=2)
+
+    def train_batch(self, batch, epoch_idx, batch_idx):
+        loss = self.model(batch).square().sum()
+        self.context.backward(loss)
+        self.context.step_optimizer(self.opt)
+        return {"loss": loss}
+
+    def evaluate_batch(self, batch):
+        return {"error": self.model(batch).sum().item()}
+"""
+
+
 def migrated(example: str, folder: Path) -> str:
     (result,) = [
         file
@@ -78,13 +117,21 @@ def verdicts(tmp_path_factory) -> dict[str, Verdict]:
     reads = "        self.context = context\n"
     path.write_text(text.replace(reads, f"{reads}        assert context.get_trial_seed() == 0\n"))
     pairs["no seed"] = Pair((path, "DigitsTrial"), pairs["same"].new, DIGITS, {"name": "x"})
+    path = folder / "stream.py"
+    path.write_text(STREAM)
+    going, again = folder / "going.py", folder / "again.py"
+    (result,) = migrate([str(path)], "lightning").files
+    going.write_bytes(result.after)
+    again.write_text(result.after.decode().replace("return Continued(", "return ("))
+    for name, new in {"a stream": going, "a stream that begins again": again}.items():
+        pairs[name] = Pair((path, "Stream"), (new, "Stream"), {"global_batch_size": 2})
     pairs["no hparams"] = Pair(pairs["same"].old, pairs["same"].new)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "executable", executable())
         return dict(zip(pairs, verify_all([*pairs.values()], batches=8), strict=True))
 
 
-@pytest.mark.parametrize("name", ["same", "metric", "0.12", "no seed"])
+@pytest.mark.parametrize("name", ["same", "metric", "0.12", "no seed", "a stream"])
 def test_identical(verdicts, name):
     assert str(verdicts[name]) == "identical: 8 batches, every tensor bit for bit"
     assert verdicts[name].is_identical
@@ -101,6 +148,7 @@ def test_no_longer_than_the_config(verdicts):
         ("weights", "different: model.0.weight diverges after batch 0"),
         ("start", "different: model.0.weight diverges before the first batch"),
         ("loader", "different: batch 0 of the loader is another one at [0]"),
+        ("a stream that begins again", "different: batch 4 of the loader is another one"),
         ("training", "different: batch 0: loss is "),
         ("validation", "different: validation 0: accuracy is "),
         (

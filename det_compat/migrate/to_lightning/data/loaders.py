@@ -120,10 +120,23 @@ class _Loaders(LightningTransformer):
             return updated
         repeat = syntax.argument(updated, 0, "repeat")
         is_once = repeat is None or syntax.code(repeat) == "False"
-        if is_once and all(map(self._is_lightnings, updated.args)):
+        if (
+            is_once
+            and all(map(self._is_lightnings, updated.args))
+            and self._is_for_lightning(updated)
+        ):
             return func.value
         args = [cst.Arg(func.value), *updated.args]
         return updated.with_changes(func=cst.Name(ADAPTED_LOADER), args=args)
+
+    def _is_for_lightning(self, call: cst.Call) -> bool:
+        """Whether a loader has all the data, or is one that a trial does not go through itself."""
+        parts = ((2, "num_replicas"), (3, "rank"))
+        has_all = all(syntax.argument(call, at, name) is None for at, name in parts)
+        if has_all or self.plan is None or not self.functions:
+            return True
+        own = syntax.methods(self.classes[-1])
+        return self.functions[0].name.value in reachable(own, *NAMES)
 
     def _is_chained(self, call: cst.Call) -> bool:
         return self.symbols.path(call.func) in _CHAINED

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import libcst as cst
 
 from det_compat.analysis.expressions import words
+from det_compat.migrate.to_lightning.written_out.samplers import CONTINUED
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import above
 from det_compat.migrate.tree.symbols import Symbols
@@ -39,7 +40,9 @@ def with_word_of_processes(
     own = syntax.methods(node)
     # A validation of a whole dataset gets a loader that Lightning does not look into.
     is_whole = "evaluate_full_dataset" in own
-    starts = (_TRAINING,) if is_whole else (_TRAINING, _VALIDATION)
+    starts: tuple[str, ...] = (_TRAINING,) if is_whole else (_TRAINING, _VALIDATION)
+    # Nor does it look into this one.
+    starts = starts[CONTINUED in syntax.code(own.get(_TRAINING, node)) :]
     names = [*dict.fromkeys(reachable(own, *starts))]
     known = _Loaders(own, [own[name] for name in names], symbols, texts)
     for name in names:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import libcst as cst
 
 from det_compat.migrate.to_lightning.data.loaders import NAMES
+from det_compat.migrate.to_lightning.written_out.samplers import CONTINUED
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import parsed
 from det_compat.migrate.tree.marks import above
@@ -32,14 +33,15 @@ def with_word_of_lengths(node: cst.ClassDef, texts: Mapping[str, str]) -> cst.Cl
     """
     own = syntax.methods(node)
     # One that is the only batch of another loader is not asked for its length.
-    names = reachable(own, *(n for n in NAMES.values() if n in own and not _is_whole(own[n])))
+    starts = [name for name in NAMES.values() if name in own and _is_asked(own[name])]
+    names = reachable(own, *starts)
     known: dict[str, bool] = {}
 
     def is_doubtful(name: str) -> bool:
         if name not in known:
             text = texts.get(name, "")
             sized = text.startswith("class ") and "def __len__(" in text and "def __iter__(" in text
-            known[name] = sized and _may_differ(text)
+            known[name] = sized and may_differ(text)
         return known[name]
 
     def said(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
@@ -59,15 +61,17 @@ def with_word_of_lengths(node: cst.ClassDef, texts: Mapping[str, str]) -> cst.Cl
     return syntax.each(node, cst.FunctionDef, in_method)
 
 
-def _is_whole(loader: cst.FunctionDef) -> bool:
-    return any(
+def _is_asked(loader: cst.FunctionDef) -> bool:
+    """Whether what a method hands out is left, or begun again, by its length."""
+    calls = [*syntax.find(loader.body, cst.Call)]
+    return not any(syntax.code(call.func) == CONTINUED for call in calls) and not any(
         syntax.code(call.args[0].value).startswith("[")
-        for call in syntax.find(loader.body, cst.Call)
+        for call in calls
         if syntax.code(call.func).endswith("DataLoader") and len(call.args) == 2
     )
 
 
-def _may_differ(text: str) -> bool:
+def may_differ(text: str) -> bool:
     """Whether what a class yields, one by one, is not seen to be as many as it says."""
     nodes = [line for line in parsed(text).body if isinstance(line, ast.ClassDef)]
     own = {n.name: n for node in nodes for n in node.body if isinstance(n, ast.FunctionDef)}

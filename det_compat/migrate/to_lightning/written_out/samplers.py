@@ -14,6 +14,8 @@ from det_compat.migrate.tree import syntax
 _PACKAGE = "det_compat.pytorch."
 #: The function that a file gets for ``get_data_loader`` of Determined's loaders.
 ADAPTED_LOADER = "adapted_loader"
+#: The class that it gets for training data that one iterator went through.
+CONTINUED = "Continued"
 #: The class that it gets for a DistributedBatchSampler that does more than Lightning does.
 _ADAPTED = "AdaptedBatches"
 
@@ -130,6 +132,29 @@ def adapted_loader(loader, repeat=False, skip=0, num_replicas=1, rank=0):
         persistent_workers=loader.persistent_workers,
     )
 """
+_CONTINUED = """\
+class Continued:
+    \"""The batches of a loader: each epoch goes on where the one before it has ended.\"""
+
+    def __init__(self, loader):
+        self.loader = loader
+        self.batches = None
+
+    def __len__(self):
+        return len(self.loader)
+
+    def __iter__(self):
+        if self.batches is None:
+            self.batches = iter(self.loader)
+        return self
+
+    def __next__(self):
+        try:
+            return next(self.batches)
+        except StopIteration:
+            self.batches = iter(self.loader)
+            return next(self.batches)
+"""
 _SHARES = ("num_workers", "rank")
 _ARRAYS = ("import numpy as np", "import torch")
 _TOOLS = ("import itertools", "import torch")
@@ -149,6 +174,7 @@ _KNOWN = {
     "SkipSampler": Definition(_SKIP, _TOOLS),
     "AdaptedBatches": Definition(__ADAPTED, _TOOLS),
     "AdaptedEpochs": Definition(_ADAPTED_EPOCHS, _TOOLS, ("AdaptedBatches",)),
+    CONTINUED: Definition(_CONTINUED, ()),
     ADAPTED_LOADER: Definition(_ADAPTED_LOADER, _TOOLS, ("AdaptedBatches",)),
 }
 _SAMPLES = (
@@ -166,7 +192,7 @@ def write_out_samplers(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Define what a file uses of Determined's samplers, and loaders that are adapted by hand."""
     tree, used = renamed(tree, file, _PATHS)
     calls = (syntax.code(call.func) for call in syntax.find(tree, cst.Call))
-    used |= {ADAPTED_LOADER, _ADAPTED} & {*calls}
+    used |= {ADAPTED_LOADER, _ADAPTED, CONTINUED} & {*calls}
     return with_definitions(tree, file, sorted(used), _KNOWN)
 
 

@@ -162,6 +162,18 @@ def test_sharding_that_lightning_does_is_dropped_where_nothing_else_is_left_of_a
         )
 
 
+def test_a_loader_that_a_trial_goes_through_itself_stays_shared_out(tmp_path):
+    share = "num_replicas=context.distributed.get_size(), rank=context.distributed.get_rank()"
+    kept = "self.context = context\n        self.more = DataLoader([]).get_data_loader({})\n"
+    given = kept.format(f"repeat=False, {share}")
+    made = rewritten(tmp_path, trial(("self.context = context\n", given)))
+    adapted = "adapted_loader(DataLoader([]), repeat=False, num_replicas=self.hparams.world_size, "
+    assert adapted in " ".join(made.split()).replace("( ", "(")
+    own = trial(("DataLoader([], batch_size=4)", f"DataLoader([]).get_data_loader({share})"))
+    made = rewritten(tmp_path, own.replace("=context.", "=self.context."))
+    assert "        return DataLoader([])\n" in made
+
+
 @pytest.mark.parametrize(
     ("given", "after"),
     [
