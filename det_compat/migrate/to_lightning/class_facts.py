@@ -117,6 +117,7 @@ class ClassFacts:
         models, optimizers, schedulers, reducers: what it wraps, by attribute; with a star in
             front, the attribute is a list.
         lacking: the optimizers that are only made under a condition.
+        emptied: the lists of optimizers that are.
         training_reducers: those of training metrics alone.
         unkept: the methods of the context by which it wraps what no attribute is known to keep.
         calls_init: whether its ``__init__`` calls that of its base.
@@ -140,6 +141,7 @@ class ClassFacts:
     models: tuple[WrappedModel, ...]
     optimizers: tuple[str, ...]
     lacking: frozenset[str]
+    emptied: frozenset[str]
     schedulers: tuple[WrappedScheduler, ...]
     reducers: tuple[WrappedReducer, ...]
     training_reducers: tuple[WrappedReducer, ...]
@@ -158,6 +160,14 @@ class ClassFacts:
     every_logged: frozenset[str] | None = frozenset()
     every_validated: frozenset[str] | None = frozenset()
     are_shared: bool = False
+
+    @property
+    def kept(self) -> list[str]:
+        """All that it wraps, by attribute, with stars."""
+        models = (each.attribute for each in self.models)
+        schedulers = (each.attribute for each in self.schedulers)
+        reducers = (each.attribute for each in (*self.reducers, *self.training_reducers))
+        return [*self.optimizers, *models, *schedulers, *reducers]
 
 
 def facts_of(
@@ -191,6 +201,11 @@ def facts_of(
             w.attribute
             for w in wrapped
             if w.member == "wrap_optimizer" and w.is_branch and not w.is_list
+        ),
+        emptied=frozenset(
+            w.starred
+            for w in wrapped
+            if w.member == "wrap_optimizer" and w.is_branch and w.is_list and w.loop
         ),
         schedulers=distinct(
             replace(_scheduler(w, symbols, classes, variables), is_late=w.attribute in late)

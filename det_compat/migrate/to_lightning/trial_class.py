@@ -15,6 +15,7 @@ from det_compat.migrate.to_lightning.data.going_on import with_one_iterator
 from det_compat.migrate.to_lightning.data.seeds import with_word_of_seeds
 from det_compat.migrate.to_lightning.early.computing import moved_early
 from det_compat.migrate.to_lightning.early.cuda import on_own_gpu
+from det_compat.migrate.to_lightning.early.empty_lists import with_empty_lists
 from det_compat.migrate.to_lightning.early.in_setup import made_in_setup
 from det_compat.migrate.to_lightning.early.init_method import needs_init, with_arguments
 from det_compat.migrate.to_lightning.early.late import late_values, setup_hook
@@ -48,6 +49,7 @@ from det_compat.migrate.to_lightning.optimization.kept import by_attributes
 from det_compat.migrate.to_lightning.optimization.optimizers import (
     configure_optimizers,
     left_of_wraps,
+    set_on_wrappers,
     used_attributes,
 )
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
@@ -169,6 +171,8 @@ class _Rewriting:
         body[at:at] = made
         whole = schedulers.in_training([*body, *hooks], plan, self.file.every)
         whole = modes.with_one_start(whole, is_heir=not plan.is_root)
+        texts = [syntax.code(self.node), *self.file.elsewhere.texts.values()]
+        whole = with_empty_lists(whole, plan.own.kept, texts)
         return self._checked(syntax.with_body(self.node, spaced(whole)))
 
     def _early(self, plan: TrialPlan) -> frozenset[str]:
@@ -368,6 +372,7 @@ class _Rewriting:
         said += left_of_steps(self.node, self.file.symbols, around)
         if not plan.is_mixin and plan.keeps_modes and not plan.knows_models:
             said.append("validations put all models into evaluation mode, wrapped or not")
+        said += set_on_wrappers(self.node, node, plan, around.texts)
         for message in (*said, *left_of_wraps(self.node, node, plan, self.file.symbols)):
             node = marked(node, message)
         return node

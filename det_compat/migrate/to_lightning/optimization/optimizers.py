@@ -1,7 +1,8 @@
 """Wrapped models, optimizers and schedulers: ``configure_optimizers``."""
 
+import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import libcst as cst
 from libcst.helpers import ensure_type
@@ -31,7 +32,7 @@ from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import comments_of, without_word_of_wrapping
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.trial_attributes import is_there
+from det_compat.migrate.tree.trial_attributes import is_there, reachable
 
 
 def configure_optimizers(
@@ -87,7 +88,8 @@ def configure_optimizers(
     lacking = plan.lacking_optimizers
     counted = list[cst.BaseStatement]()
     if is_kept and can_count and not plan.is_automatic:
-        text = _counted_if_there(optimizers) if lacking else _counted(optimizers)
+        text = _counted(optimizers, plan.own.emptied)
+        text = _counted_if_there(optimizers) if lacking else text
         counted = [syntax.method(f"def on_train_start(self):\n{text}")]
         if any(each.all_schedulers for each in plan.ancestors):
             text = text.replace(".optimizers()", ".optimizers(use_pl_optimizer=False)")
@@ -132,21 +134,21 @@ def _own(attribute: str) -> str:
     return f"*self.{attribute[1:]}" if attribute.startswith("*") else f"self.{attribute}"
 
 
+#: Lightning gives one optimizer as it is, and several in a list.
+_AS_LIST = "[*found] if isinstance(found, list) else [found]"
 _AGAIN = "    # another fit needs those that the schedulers have, not Lightning's wrappers\n"
 
 
-def _counted(optimizers: list[str]) -> str:
+def _counted(optimizers: list[str], emptied: Collection[str]) -> str:
     """Lets Lightning count the steps, without which it saves no checkpoints."""
     dicts = [name.removesuffix(".values()") for name in optimizers if name.endswith(".values()")]
     names = ["*found" if name.endswith(".values()") else _own(name) for name in optimizers]
     first = f"{', '.join(names)} = self.optimizers()"
     if len(optimizers) == 1 and names[0].startswith("*"):
-        # Lightning gives one optimizer as it is, and several in a list.
         made = names[0][1:]
-        first = (
-            "found = self.optimizers()\n"
-            f"    {made} = [*found] if isinstance(found, list) else [found]"
-        )
+        first = f"found = self.optimizers()\n    {made} = {_AS_LIST}"
+    elif not {*emptied}.isdisjoint(optimizers):
+        first = f"found = self.optimizers()\n    {', '.join(names)} = {_AS_LIST}"
     lines = [
         first,
         *(f"self.{name[1:]} = dict(zip(self.{name[1:]}, found, strict=True))" for name in dicts),
@@ -157,9 +159,9 @@ def _counted(optimizers: list[str]) -> str:
 def _counted_if_there(optimizers: list[str]) -> str:
     """The same, where some of them may not have been made."""
     names = ", ".join(f'"{name}"' for name in optimizers)
-    first = """\
+    first = f"""\
     found = self.optimizers()
-    found = [*found] if isinstance(found, list) else [found]
+    found = {_AS_LIST}
 """
     if "." in names:
         lines = (f"    if {is_there(n)}:\n        self.{n} = found.pop(0)\n" for n in optimizers)
@@ -280,3 +282,43 @@ def left_of_wraps(
         yield "Lightning saves no state of a scheduler that does not derive from torch's"
     if any(not scheduler.mode and not scheduler.choices for scheduler in plan.own.schedulers):
         yield "an LR scheduler whose step mode is known at run time must be stepped"
+
+
+def set_on_wrappers(
+    node: cst.ClassDef, made: cst.ClassDef, plan: TrialPlan, texts: Mapping[str, str]
+) -> Iterator[str]:
+    """What is to be said of attributes that code sets on an optimizer while it trains.
+
+    ``self.optimizers()`` gives wrappers, which have the attributes that their optimizers had when
+    they were made; those that are set on them stay theirs.
+
+    Args:
+        node: the class.
+        made: what it has become.
+        plan: of it.
+        texts: the classes and functions that it may call, by name.
+    """
+    if ".optimizers()" not in syntax.code(made):
+        return
+    own = syntax.methods(node)
+    names = "|".join(re.escape(each.removeprefix("*")) for each in plan.all_optimizers)
+    early = {*reachable(own, "__init__")}
+    codes = {name: syntax.code(own[name]) for name in own if name not in early}
+    codes |= {name: text for name, text in texts.items() if name != plan.own.name}
+    for name, code in codes.items():
+        found = re.finditer(f"{_SET}|self\\.(?:{names})\\.(\\w+)){_TO}", code)
+        for attribute in dict.fromkeys(match[match.lastindex or 0] for match in found):
+            yield _KEPT_BY_WRAPPER.format(name, attribute)
+
+
+#: Attributes that are set of what must be an optimizer, by its name or by what they are set to.
+_SET = (
+    r"(?m)^[ \t]*(?:(?!self\.|cls\.)(?:[\w.\[\]]*\.(param_groups)"
+    r"|(?i:[\w.\[\]]*opt[\w\[\]]*)\.(state)"
+    r"|[\w.\[\]]+\.(state)(?=[ \t]*=[ \t]*(?:\w+\.)?defaultdict\())"
+)
+_TO = r"[ \t]*=(?!=)"
+_KEPT_BY_WRAPPER = (
+    "{} sets {} of an optimizer, and Lightning's wrapper around it keeps that to itself: "
+    "set it on the wrapper's .optimizer"
+)
