@@ -26,6 +26,27 @@ def of_other_frameworks(facts: Facts | None, hierarchy: Hierarchy) -> str:
     return ""
 
 
+def without_training(facts: Facts | None, hierarchy: Hierarchy) -> str:
+    """Why a trial of a file cannot be one of Lightning's, whose training step is in no file."""
+    for scope in facts.classes.values() if facts is not None else ():
+        if not hierarchy.is_trial(scope) or not (unknown := [*hierarchy.unknown_bases(scope)]):
+            continue
+        known = {
+            n for each in hierarchy.relatives(scope) for n in (*each.functions, *each.variables)
+        }
+        if known.isdisjoint(_TRAINING):
+            return _FROM_NOWHERE.format(scope.name, " and ".join(dict.fromkeys(unknown)))
+    return ""
+
+
+#: What trains in each generation of trials.
+_TRAINING = ("train_batch", "losses", "build_model")
+_FROM_NOWHERE = (
+    "{0} has no train_batch, and its base {1} is in none of these files: "
+    "migrate the folder that has both"
+)
+
+
 def without_counterparts(source: bytes, symbols: Symbols) -> str:
     """Why there is nothing to rewrite in a file that uses Determined; ``""`` if there is.
 

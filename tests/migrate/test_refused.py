@@ -46,3 +46,47 @@ def test_a_trial_beside_it_is_rewritten(tmp_path):
     (file,) = migrate([str(tmp_path)], "lightning").files
     assert not file.problem
     assert b"pl.LightningModule" in file.after
+
+
+ANOTHER = """\
+from determined.pytorch import PyTorchTrial
+from tasks.base import {base}
+
+
+class Task({base}):
+    def setup(self):
+        self.rate = 1
+
+
+class Trial(Task, PyTorchTrial):
+    def __init__(self, context):
+        self.context = context
+"""
+BASE = """\
+class Trainer:
+    def train_batch(self, batch, epoch_idx, batch_idx):
+        return {"loss": self.rate}
+"""
+
+
+def test_a_trial_whose_training_is_in_no_file_stays_whole(tmp_path):
+    (tmp_path / "task.py").write_text(ANOTHER.format(base="Trainer"))
+    (file,) = migrate([str(tmp_path)], "lightning").files
+    assert file.problem.startswith("Trial has no train_batch, and its base Trainer is in none of")
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "base.py").write_text(BASE)
+    files = {each.path.name: each for each in migrate([str(tmp_path)], "lightning").files}
+    assert not any(each.problem for each in files.values())
+    assert b"def training_step(" in files["task.py"].after
+
+
+def test_names_that_a_base_in_no_file_may_call_are_spoken_of(tmp_path):
+    source = trial(header=HEADER + "from lib import Helper\n\n\n").replace(
+        "Trial(Py", "Trial(Helper, Py"
+    )
+    (tmp_path / "model_def.py").write_text(f"{source}\n    def setup(self):\n        pass\n")
+    (file,) = migrate([str(tmp_path)], "lightning").files
+    assert b"may call setup (trial_setup now), which Lightning calls for its own ends" in file.after
+    (tmp_path / "lib.py").write_text("class Helper:\n    pass\n")
+    files = {each.path.name: each for each in migrate([str(tmp_path)], "lightning").files}
+    assert b"MIGRATE" not in files["model_def.py"].after

@@ -12,7 +12,7 @@ import libcst as cst
 from det_compat.analysis.scopes import Class, Scope
 from det_compat.catalog.support import home
 from det_compat.migrate.configs import BATCHES, configs_of, nested_hparams, of_script
-from det_compat.migrate.refused import of_other_frameworks, without_counterparts
+from det_compat.migrate.refused import of_other_frameworks, without_counterparts, without_training
 from det_compat.migrate.target import Problem, Problems, Target
 from det_compat.migrate.to_context.target import old_trials
 from det_compat.migrate.to_lightning.automatic.by_hand import as_automatic
@@ -105,7 +105,9 @@ class Lightning(Target):
         self._asks_outputs = asks_outputs(callbacks)
         resolved: list[Resolved] = []
         for path in sources:
-            if refused := of_other_frameworks(analysis.facts(path), self._hierarchy):
+            facts = analysis.facts(path)
+            refused = of_other_frameworks(facts, self._hierarchy)
+            if refused := refused or without_training(facts, self._hierarchy):
                 problems[path] = Problem(refused)
                 continue
             with problems.of(path):

@@ -52,8 +52,9 @@ from det_compat.migrate.to_lightning.optimization.optimizers import (
     set_on_wrappers,
     used_attributes,
 )
-from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
+from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.to_lightning.steps import training_step, validation_step
+from det_compat.migrate.to_lightning.taken.renaming import left_to_base
 from det_compat.migrate.to_lightning.written_out import lengths
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import comment, marked
@@ -373,6 +374,8 @@ class _Rewriting:
         if not plan.is_mixin and plan.keeps_modes and not plan.knows_models:
             said.append("validations put all models into evaluation mode, wrapped or not")
         said += set_on_wrappers(self.node, node, plan, around.texts)
+        if plan.other_bases is OtherBases.UNKNOWN:
+            said += left_to_base(self.own, self.file.renamed)
         for message in (*said, *left_of_wraps(self.node, node, plan, self.file.symbols)):
             node = marked(node, message)
         return node

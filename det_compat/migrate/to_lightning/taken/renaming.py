@@ -1,7 +1,7 @@
 """New names for what a LightningModule has for something else."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import libcst as cst
 
@@ -97,3 +97,15 @@ class _Renaming(LightningTransformer):
         if not _TRIAL.fullmatch(syntax.code(original.value)):
             return updated
         return updated.with_changes(attr=self._renamed(updated.attr))
+
+
+def left_to_base(own: Iterable[str], renamed: Collection[str]) -> list[str]:
+    """What to say of methods with new names, where a base is known by its name alone."""
+    names = {new_name(name): name for name in sorted(renamed)}
+    known = [f"{names[name]} ({name} now)" for name in own if name in names]
+    return [_OF_BASE.format(", ".join(known))] if known else []
+
+
+_OF_BASE = (
+    "a base that is in none of these files may call {}, which Lightning calls for its own ends"
+)
