@@ -1,9 +1,10 @@
 """What nothing has replaced: it becomes what it was, below a comment that says so.
 
 A function that still needs Determined imports it by itself, so that the file can be imported
-without.
+without; where only a branch needs it, that branch does, so that the others can run.
 """
 
+import itertools
 from collections import defaultdict
 from typing import TypeAlias, TypeVar
 
@@ -58,7 +59,8 @@ class _Leftovers(FileTransformer[File]):
         self._imports = imports
         self._blocks: list[_Block] = []
         self._bodies: dict[cst.BaseSuite, _Block] = {}
-        # The outermost of these blocks imports what it and those in it need.
+        # The innermost of these blocks that is around all uses of a name imports it.
+        self._around: dict[str, tuple[_Block, ...]] = {}
         self._needed: dict[cst.CSTNode, set[str]] = defaultdict(set)
         self._in_annotation = 0
 
@@ -116,9 +118,11 @@ class _Leftovers(FileTransformer[File]):
             link = support.of_name(path).link
             self.mark(f"{path.removeprefix('det_compat.')} has no counterpart", link)
         names = syntax.names_in(symbol.original)
-        is_local = bool(self._blocks) and names <= self._imports.keys()
-        needed = self._needed[self._blocks[0]] if is_local else self.file.imports.kept
-        needed.update(names)
+        # What it is given may be variables of the function, which no import needs to have made.
+        local = names & self._imports.keys() if self._blocks else set()
+        for each in local:
+            self._needed[self._around[each][-1]].add(each)
+        self.file.imports.kept.update(names - local)
         return symbol.original.deep_clone()
 
     def visit_Annotation(self, node: cst.Annotation) -> None:
@@ -129,8 +133,22 @@ class _Leftovers(FileTransformer[File]):
         return updated
 
     def visit_FunctionDef(self, node: _Block) -> None:
-        if _imports_by_itself(node):
-            self._bodies[node.body] = node
+        if not self._blocks and _imports_by_itself(node):
+            self._around = {}
+            self._find_uses(node.body, (node,))
+        elif not self._blocks or isinstance(node, cst.FunctionDef):
+            return
+        self._bodies[node.body] = node
+
+    def _find_uses(self, node: cst.CSTNode, around: tuple[_Block, ...]) -> None:
+        symbol = self.symbols.get(node) if isinstance(node, cst.Name) else None
+        for name in syntax.names_in(symbol.original) & self._imports.keys() if symbol else ():
+            pairs = zip(self._around.get(name, around), around, strict=False)
+            both = itertools.takewhile(lambda pair: pair[0] is pair[1], pairs)
+            self._around[name] = tuple(block for block, _ in both)
+        for child in node.children:
+            inner = (node,) if isinstance(node, cst.If) and child is node.body else ()
+            self._find_uses(child, (*around, *inner))
 
     def visit_IndentedBlock(self, node: cst.BaseSuite) -> None:
         if node in self._bodies:

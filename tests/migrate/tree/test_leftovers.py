@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
 from det_compat.migrate.tree.marks import count
@@ -51,6 +53,38 @@ def test_functions_import_what_they_still_need(tmp_path):
     top = [line for line in made.splitlines() if line.startswith(("import", "from"))]
     assert not any("determined" in line for line in top)
     # A second run changes nothing.
+    assert rewritten(tmp_path, made) == made
+
+
+def test_a_branch_imports_what_only_it_still_needs(tmp_path):
+    before = """\
+    def restored(number, model):
+        if number > 0:
+            found = Determined().get_experiment(number)
+            if number > 7:
+                found = Determined().get_experiment(7)
+            model.load_state_dict(found.top_checkpoint().load().state_dict())
+        elif number == 0:
+            det.import_from_path(str(number))
+        return model
+
+
+    def listed(number):
+        if number > 0:
+            det.import_from_path(str(number))
+        return det.import_from_path
+    """
+    header = "import determined as det\nfrom determined.experimental import Determined\n"
+    made = rewritten(tmp_path, header + trial() + "\n\n" + textwrap.dedent(before))
+    assert "    if number > 0:\n        from determined.experimental import Determined\n" in made
+    assert made.count("import Determined\n") == 1
+    assert "    elif number == 0:\n        import determined as det\n" in made
+    assert "def listed(number):\n    import determined as det\n" in made
+    assert made.count("import determined as det\n") == 2
+    # Where nothing of Determined is asked for, the file runs without it.
+    names: dict[str, object] = {}
+    exec(made[made.index("def restored") :], names)
+    assert names["restored"](-1, "model") == "model"  # type: ignore[operator]
     assert rewritten(tmp_path, made) == made
 
 
