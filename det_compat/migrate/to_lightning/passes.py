@@ -24,7 +24,7 @@ from det_compat.migrate.to_lightning.early import late_models
 from det_compat.migrate.to_lightning.early.secrets import without_secrets
 from det_compat.migrate.to_lightning.metrics import reducers, told
 from det_compat.migrate.to_lightning.optimization import (
-    closures,
+    optimizer_wrappers,
     schedulers,
     stepping,
     unwrapping,
@@ -140,7 +140,9 @@ PASSES = (
     # What is left of steps is outside of trials, or was in methods that it has kept.
     Pass(stepping.write_out_steps, needs=Holds.STEPS, takes=Holds.STEPS),
     # It looks at classes of torch's alone.
-    Pass(closures.give_closures, needs=Holds.NONE, takes=Holds.NONE),
+    Pass(optimizer_wrappers.give_closures, needs=Holds.NONE, takes=Holds.NONE),
+    # It looks at what optimizers are called alone.
+    Pass(optimizer_wrappers.set_on_both, needs=Holds.NONE, takes=Holds.NONE),
     # It tells an alias by the context, or the member of one, that is assigned; and a name of a step
     # mode that nothing needs by the calls that wrap schedulers. Both go in the passes below.
     Pass(

@@ -34,9 +34,13 @@ from det_compat.migrate.to_lightning.from_config.lookups import with_own_hyperpa
 from det_compat.migrate.to_lightning.metrics.training import apart
 from det_compat.migrate.to_lightning.modes import makes_evaluating
 from det_compat.migrate.to_lightning.optimization.accumulation import accumulation, are_aggregating
-from det_compat.migrate.to_lightning.optimization.closures import gets_closure, leaves_closure
 from det_compat.migrate.to_lightning.optimization.hoisting import Resolved, hoist_wraps
 from det_compat.migrate.to_lightning.optimization.mapped import spread_maps
+from det_compat.migrate.to_lightning.optimization.optimizer_wrappers import (
+    gets_closure,
+    is_set_on,
+    leaves_closure,
+)
 from det_compat.migrate.to_lightning.optimization.rebound import keep_rebound
 from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
 from det_compat.migrate.to_lightning.optimization.stepping import always_made
@@ -148,6 +152,8 @@ class Lightning(Target):
         source = self._read[path]
         scopes = source.facts.classes.values()
         if self._trials and any(gets_closure(scope.node) for scope in scopes):
+            return False
+        if self._trials and is_set_on(self.sources[path]):
             return False
         if len(source.symbols) or source.trials or any(self._bases(scope)[0] for scope in scopes):
             return False

@@ -44,12 +44,14 @@ from det_compat.migrate.to_lightning.metrics.unknown import are_unknown
 from det_compat.migrate.to_lightning.moving.lines import moved_lines
 from det_compat.migrate.to_lightning.moving.reading import Reader
 from det_compat.migrate.to_lightning.optimization import gradients, schedulers, stepping
-from det_compat.migrate.to_lightning.optimization.closures import left_of_steps
 from det_compat.migrate.to_lightning.optimization.kept import by_attributes
+from det_compat.migrate.to_lightning.optimization.optimizer_wrappers import (
+    left_of_steps,
+    set_on_wrappers,
+)
 from det_compat.migrate.to_lightning.optimization.optimizers import (
     configure_optimizers,
     left_of_wraps,
-    set_on_wrappers,
     used_attributes,
 )
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
@@ -373,7 +375,7 @@ class _Rewriting:
         said += left_of_steps(self.node, self.file.symbols, around)
         if not plan.is_mixin and plan.keeps_modes and not plan.knows_models:
             said.append("validations put all models into evaluation mode, wrapped or not")
-        said += set_on_wrappers(self.node, node, plan, around.texts)
+        said += set_on_wrappers(self.node, node, plan)
         if plan.other_bases is OtherBases.UNKNOWN:
             said += left_to_base(self.own, self.file.renamed)
         for message in (*said, *left_of_wraps(self.node, node, plan, self.file.symbols)):

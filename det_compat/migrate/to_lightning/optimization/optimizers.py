@@ -1,8 +1,7 @@
 """Wrapped models, optimizers and schedulers: ``configure_optimizers``."""
 
-import re
 import textwrap
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
 from libcst.helpers import ensure_type
@@ -32,7 +31,7 @@ from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import comments_of, without_word_of_wrapping
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.trial_attributes import is_there, reachable
+from det_compat.migrate.tree.trial_attributes import is_there
 
 
 def configure_optimizers(
@@ -282,43 +281,3 @@ def left_of_wraps(
         yield "Lightning saves no state of a scheduler that does not derive from torch's"
     if any(not scheduler.mode and not scheduler.choices for scheduler in plan.own.schedulers):
         yield "an LR scheduler whose step mode is known at run time must be stepped"
-
-
-def set_on_wrappers(
-    node: cst.ClassDef, made: cst.ClassDef, plan: TrialPlan, texts: Mapping[str, str]
-) -> Iterator[str]:
-    """What is to be said of attributes that code sets on an optimizer while it trains.
-
-    ``self.optimizers()`` gives wrappers, which have the attributes that their optimizers had when
-    they were made; those that are set on them stay theirs.
-
-    Args:
-        node: the class.
-        made: what it has become.
-        plan: of it.
-        texts: the classes and functions that it may call, by name.
-    """
-    if ".optimizers()" not in syntax.code(made):
-        return
-    own = syntax.methods(node)
-    names = "|".join(re.escape(each.removeprefix("*")) for each in plan.all_optimizers)
-    early = {*reachable(own, "__init__")}
-    codes = {name: syntax.code(own[name]) for name in own if name not in early}
-    codes |= {name: text for name, text in texts.items() if name != plan.own.name}
-    for name, code in codes.items():
-        found = re.finditer(f"{_SET}|self\\.(?:{names})\\.(\\w+)){_TO}", code)
-        for attribute in dict.fromkeys(match[match.lastindex or 0] for match in found):
-            yield _KEPT_BY_WRAPPER.format(name, attribute)
-
-
-#: Attributes that are set of what must be an optimizer, by its name or by what they are set to.
-_SET = (
-    r"(?m)^[ \t]*(?:(?!self\.|cls\.)(?:[\w.\[\]]*\.(param_groups)"
-    r"|(?i:[\w.\[\]]*opt[\w\[\]]*)\.(state)"
-    r"|[\w.\[\]]+\.(state)(?=[ \t]*=[ \t]*(?:\w+\.)?defaultdict\())"
-)
-_TO = r"[ \t]*=(?!=)"
-_KEPT_BY_WRAPPER = (
-    "{} sets {} of an optimizer, and Lightning's wrapper around it keeps that to itself: "
-    "set it on the wrapper's .optimizer"
-)

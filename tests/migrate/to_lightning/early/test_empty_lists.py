@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import pytorch_lightning as pl
 
-from tests.migrate.rewriting import HEADER, method, rewritten, trial
+from tests.migrate.rewriting import method, rewritten, trial
 
 MADE = (
     "        self.opt = context.wrap_optimizer(torch.optim.SGD(self.model.parameters(), lr=0.1))\n"
@@ -95,24 +95,3 @@ def test_a_list_that_code_asks_for_by_name_is_not_there(tmp_path):
     init = init_of(source)
     assert "self.heads = []" not in init
     assert "self.opts = []" in init
-
-
-@pytest.mark.parametrize(
-    ("lines", "is_marked"),
-    [
-        ("opt.state = collections.defaultdict(dict)", True),
-        ("it.state = collections.defaultdict(dict)", True),
-        ("it.param_groups = it.param_groups[:1]", True),
-        ("machine.state = 1", False),
-        ("opt.param_groups[0]['lr'] = 1", False),
-        ("opt.state.clear()", False),
-    ],
-)
-def test_what_is_set_on_a_wrapper_is_spoken_of(tmp_path, lines, is_marked):
-    header = f"{HEADER}def reset(opt, it=0, machine=0):\n    {lines}\n\n\n"
-    again = ('        return {"loss"', '        reset(self.opt)\n        return {"loss"')
-    two = (MADE, MADE + MADE.replace("self.opt", "self.other"))
-    stepped = (STEP[0], STEP[0] + STEP[0].replace("self.opt", "self.other"))
-    source = rewritten(tmp_path, trial(two, stepped, again, header=header))
-    said = "of an optimizer, and Lightning's wrapper around it keeps that to itself"
-    assert (said in source) is is_marked

@@ -1,4 +1,8 @@
-"""Optimizers whose steps are not those of torch's, which Lightning hands a closure."""
+"""What the wrappers that Lightning has around optimizers need of the code of a project.
+
+They hand steps a closure, which not only torch's have to take, and they have the attributes that
+their optimizers had when they were made: what is set on them later stays theirs.
+"""
 
 import ast
 import re
@@ -6,10 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.plan import LightningFile
+from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere, parsed
 from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.trial_attributes import reachable
 
 _NONE = (
     "Lightning calls step(closure=...) of {0}, which takes none: let it take one, and call that "
@@ -53,6 +58,87 @@ def give_closures(tree: cst.Module, file: LightningFile) -> cst.Module:
         return syntax.with_node(node, step, syntax.with_body(made, body))
 
     return syntax.each(tree, cst.ClassDef, given)
+
+
+def is_set_on(source: bytes) -> bool:
+    """Whether a file may set what ``set_on_both`` would."""
+    return bool(_SETS.search(source))
+
+
+_SETS = re.compile(rb"\.(?:state|param_groups)[ \t]*=(?!=)")
+
+
+def set_on_both(tree: cst.Module, file: LightningFile) -> cst.Module:
+    """Set the state and the groups of an optimizer on it, where code has Lightning's wrapper."""
+    if all(plan.is_automatic for plan in file.every):
+        return tree
+    return syntax.transformed(tree, _Setting(file))
+
+
+class _Setting(cst.CSTTransformer):
+    def __init__(self, file: LightningFile) -> None:
+        super().__init__()
+        self._file = file
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
+        # What makes optimizers has them without wrappers.
+        return node.name.value not in ("__init__", "configure_optimizers")
+
+    def leave_SimpleStatementLine(
+        self, original: cst.SimpleStatementLine, updated: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine | cst.FlattenSentinel[cst.BaseStatement]:
+        small = syntax.simple(updated)
+        target = small.targets[0].target if isinstance(small, cst.Assign) else None
+        if not isinstance(small, cst.Assign) or not isinstance(target, cst.Attribute):
+            return updated
+        owner, name = syntax.code(target.value), target.attr.value
+        if len(small.targets) > 1 or not _is_optimizers(owner, name, syntax.code(small.value)):
+            return updated
+        self._file.imports.new.add(_WRAPPER)
+        lines = syntax.statements(_BOTH.format(owner, name))
+        return cst.FlattenSentinel([updated, *lines])
+
+
+def _is_optimizers(owner: str, name: str, value: str) -> bool:
+    """Whether what is set is an optimizer's, by its name, that of the optimizer, or its value."""
+    if owner in ("self", "cls") or "(" in owner or owner.endswith(".optimizer"):
+        return False
+    is_one = "opt" in owner.lower() or _DEFAULT.match(value) is not None
+    return name == "param_groups" or (name == "state" and is_one)
+
+
+_DEFAULT = re.compile(r"(?:\w+\.)?defaultdict\(")
+_WRAPPER = "from pytorch_lightning.core.optimizer import LightningOptimizer"
+_BOTH = """\
+if isinstance({0}, LightningOptimizer):
+    # the wrapper has attributes of its own
+    {0}.optimizer.{1} = {0}.{1}
+"""
+
+
+def set_on_wrappers(node: cst.ClassDef, made: cst.ClassDef, plan: TrialPlan) -> Iterator[str]:
+    """What is to be said of other attributes that a trial sets on an optimizer while it trains.
+
+    Args:
+        node: the class.
+        made: what it has become.
+        plan: of it.
+    """
+    if ".optimizers()" not in syntax.code(made):
+        return
+    own = syntax.methods(node)
+    names = "|".join(re.escape(each.removeprefix("*")) for each in plan.all_optimizers)
+    setting = re.compile(rf"(?m)^[ \t]*self\.(?:{names})\.(?!state|param_groups)(\w+)[ \t]*=(?!=)")
+    early = {*reachable(own, "__init__")}
+    for name in (name for name in own if name not in early):
+        for attribute in dict.fromkeys(setting.findall(syntax.code(own[name]))):
+            yield _KEPT_BY_WRAPPER.format(name, attribute)
+
+
+_KEPT_BY_WRAPPER = (
+    "{} sets {} of an optimizer, and Lightning's wrapper around it keeps that to itself: "
+    "set it on the wrapper's .optimizer"
+)
 
 
 def _own_code(node: cst.ClassDef) -> str:

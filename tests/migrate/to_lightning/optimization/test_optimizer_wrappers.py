@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import pytorch_lightning as pl
 
-from tests.migrate.rewriting import rewritten, trial
+from tests.migrate.rewriting import HEADER, rewritten, trial
 
 PLAIN = "torch.optim.SGD(self.model.parameters(), lr=0.1)"
 AROUND = """\
@@ -125,3 +125,69 @@ def test_a_scheduler_of_the_project_is_no_optimizer(tmp_path):
     after = rewritten(tmp_path, trial(change))
     assert "    def step(self, epoch=None):\n        super()" in after
     assert "automatic_optimization = False" not in after
+
+
+MADE = (
+    "        self.opt = context.wrap_optimizer(torch.optim.SGD(self.model.parameters(), lr=0.1))\n"
+)
+STEP = "        self.context.step_optimizer(self.opt)\n"
+TWO = (
+    (
+        MADE,
+        (MADE + MADE.replace("self.opt", "self.other")).replace("lr=0.1", "lr=0.1, momentum=0.9"),
+    ),
+    (STEP, STEP + STEP.replace("self.opt", "self.other")),
+    ("DataLoader([], batch_size=self", "DataLoader(torch.ones(8, 2), batch_size=self"),
+)
+
+
+def setting(tmp_path, line: str, used: str = "reset(self.opt)") -> str:
+    header = f"import collections\n{HEADER}def reset(opt, it=0, machine=0):\n    {line}\n\n\n"
+    again = ('        return {"loss"', f'        {used}\n        return {{"loss"')
+    return rewritten(tmp_path, trial(*TWO, again, header=header))
+
+
+@pytest.mark.parametrize(
+    ("line", "is_both"),
+    [
+        ("opt.state = collections.defaultdict(dict)", True),
+        ("it.state = collections.defaultdict(dict)", True),
+        ("it.param_groups = it.param_groups[:1]", True),
+        ("machine.state = 1", False),
+        ("opt.param_groups[0]['lr'] = 1", False),
+        ("opt.state.clear()", False),
+        ("opt.optimizer.state = opt.state = {}", False),
+    ],
+)
+def test_what_is_set_on_a_wrapper_is_set_on_its_optimizer(tmp_path, line, is_both):
+    source = setting(tmp_path, line)
+    assert "MIGRATE" not in source
+    assert ("LightningOptimizer):\n" in source) is is_both
+    assert ("import LightningOptimizer\n" in source) is is_both
+    assert rewritten(tmp_path, source) == source
+
+
+@pytest.mark.parametrize(
+    ("line", "is_kept"), [("pass", True), ("opt.state = collections.defaultdict(dict)", False)]
+)
+def test_a_state_that_is_set_anew_is_what_the_next_step_has(tmp_path, line, is_kept):
+    source = setting(tmp_path, line)
+    names: dict[str, type[pl.LightningModule]] = {}
+    exec(source, names)
+    module = names["Trial"](global_batch_size=4)
+    pl.Trainer(
+        max_epochs=1,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        limit_val_batches=0,
+    ).fit(module)
+    first, _ = module.optimizers(use_pl_optimizer=False)
+    assert bool(first.state) is is_kept
+
+
+def test_other_attributes_that_are_set_on_a_wrapper_are_spoken_of(tmp_path):
+    made = setting(tmp_path, "pass", used="self.opt.warm = True")
+    assert "train_batch sets warm of an optimizer, and Lightning's wrapper around it keeps" in made
