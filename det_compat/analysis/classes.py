@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from det_compat.analysis.scopes import CONTEXT, Class, Name, Scope, Value, Values
 from det_compat.catalog.support import home, is_determined
 
-_TRIALS = {
+#: The classes that trials derive from.
+TRIALS = {
     "det_compat.pytorch.PyTorchTrial",
     "det_compat.pedl.frameworks.pytorch.PyTorchTrial",
 }
@@ -172,7 +173,7 @@ def _context_of(path: str) -> str | None:
     """The class of the context of a class of Determined's; None if that is no trial."""
     where = home(path)
     if where is not None:
-        return CONTEXT if where in _TRIALS else None
+        return CONTEXT if where in TRIALS else None
     if not is_determined(path) or not path.endswith(_REFUSED_TRIALS):
         return None
     return f"{path}Context" if path.startswith(_WITH_OTHER_CONTEXTS) else CONTEXT

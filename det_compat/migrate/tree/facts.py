@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-from det_compat.analysis.classes import Hierarchy
+from det_compat.analysis.classes import TRIALS, Hierarchy
 from det_compat.analysis.inference import Inference
-from det_compat.analysis.scopes import NOTHING, Class, Code, Instance, Scope, Values
+from det_compat.analysis.scopes import NOTHING, Class, Code, Instance, Object, Scope, Value, Values
 from det_compat.analysis.source import Source
 from det_compat.catalog.support import home
 
@@ -20,6 +20,11 @@ Span: TypeAlias = tuple[int, int, int, int]
 def is_callback(scope: Scope, hierarchy: Hierarchy) -> bool:
     """Whether a class derives from Determined's class of callbacks."""
     return any(home(name) == CALLBACK for name in hierarchy.determined_bases(scope))
+
+
+def _is_some_trial(value: Value) -> bool:
+    """Whether an annotation says that this is a trial, and not of which class."""
+    return isinstance(value, Object) and value.owner in TRIALS
 
 
 class Facts:
@@ -87,12 +92,14 @@ class Facts:
 
     def _are_trials(self, found: Values) -> bool:
         return bool(found) and all(
-            isinstance(value, Instance) and self.is_trial(value.scope) for value in found
+            _is_some_trial(value) or (isinstance(value, Instance) and self.is_trial(value.scope))
+            for value in found
         )
 
     def _are_of_trials(self, found: Values) -> bool:
         return bool(found) and all(
-            isinstance(value, (Instance, Class)) and self.is_named_as_trial(value.scope)
+            _is_some_trial(value)
+            or (isinstance(value, (Instance, Class)) and self.is_named_as_trial(value.scope))
             for value in found
         )
 

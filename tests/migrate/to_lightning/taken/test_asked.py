@@ -32,3 +32,29 @@ def penalty(trial):
 class Trial"""
     made = rewritten(tmp_path, trial(("class Trial", before)))
     assert "    # MIGRATE: a trial has no context any more" in made
+
+
+def test_what_is_annotated_as_a_trial_is_one(tmp_path: Path) -> None:
+    before = """\
+from typing import cast
+
+from determined.pytorch import PyTorchCallback
+
+
+class Told(PyTorchCallback):
+    def __init__(self, trial: PyTorchTrial) -> None:
+        self.trial = trial
+        self.kept = cast(PyTorchTrialContext, getattr(trial, "context"))
+
+    def on_validation_end(self, metrics):
+        print(self.kept.current_train_epoch(), self.trial.hparams["size"])
+
+
+class Trial"""
+    own = ("self.opt =", "self.hparams = {'size': 2}\n        self.opt =")
+    made = rewritten(tmp_path, trial(("class Trial", before), own))
+    assert "MIGRATE" not in made
+    assert "self.kept = cast(pl.LightningModule, trial)\n" in made
+    # What the trial sets under a name of modules has another name here, too.
+    assert "self.trial_hparams = {'size': 2}\n" in made
+    assert "print(self.kept.current_epoch, self.trial.trial_hparams" in made
