@@ -46,7 +46,8 @@ class WrappedScheduler:
     ``mode`` is the name of Determined's step mode, ``""`` if it is decided at run time; ``choices``
     are the intervals that it is then, with their conditions, if these are known. Only a scheduler
     that ``is_torchs`` can be Lightning's. One that ``may_lack`` is only made under a condition,
-    one that ``is_late`` by a method that ``__init__`` does not call.
+    one that ``is_late`` by a method that ``__init__`` does not call. ``chosen`` is the expression
+    of Lightning's interval where a run decides on it; ``""`` elsewhere.
     """
 
     attribute: str
@@ -56,6 +57,12 @@ class WrappedScheduler:
     is_torchs: bool = True
     may_lack: bool = False
     is_late: bool = False
+    chosen: str = ""
+
+    @property
+    def is_stepped(self) -> bool:
+        """Whether Lightning can step it."""
+        return bool(self.interval or self.chosen)
 
     @property
     def interval(self) -> str:
@@ -70,7 +77,7 @@ class WrappedScheduler:
     @property
     def is_lightnings(self) -> bool:
         """Whether Lightning can step it, which asks for schedulers before it asks for data."""
-        return bool(self.interval) and self.is_torchs and not self.is_late
+        return self.is_stepped and self.is_torchs and not self.is_late
 
     def is_due(self, count: str) -> str:
         """The condition that it steps after so many."""

@@ -8,6 +8,7 @@ import libcst as cst
 from det_compat.migrate.to_lightning.automatic.deciding import is_automatic
 from det_compat.migrate.to_lightning.class_facts import ClassFacts
 from det_compat.migrate.to_lightning.data.loader_order import Project
+from det_compat.migrate.to_lightning.optimization.step_modes import chosen_interval
 from det_compat.migrate.to_lightning.optimization.wrapping import KEPT
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
@@ -29,10 +30,20 @@ def as_automatic(
     if any(_optimizes(*each) for each in relatives):
         return None
     node = _among(node, symbols, relatives) if relatives else node
+    facts = _with_interval(facts, project)
     if is_automatic(node, symbols, facts, project, asked):
         return facts
     node, facts = _left_to_lightning(node, symbols, facts, asked) or (node, facts)
     return facts if is_automatic(node, symbols, facts, project, asked) else None
+
+
+def _with_interval(facts: ClassFacts, project: Project) -> ClassFacts:
+    """The facts of a class whose only scheduler may step after batches, or after epochs."""
+    if len(facts.schedulers) != 1 or facts.schedulers[0].frequency != "1":
+        return facts
+    [scheduler] = facts.schedulers
+    chosen = chosen_interval(scheduler.choices, are_known=project.knows_modes)
+    return replace(facts, schedulers=(replace(scheduler, chosen=chosen),))
 
 
 def _optimizes(symbols: Symbols, node: cst.ClassDef, facts: ClassFacts) -> bool:

@@ -184,9 +184,10 @@ def _is_simple(
         return False
     if is_clipped and _meets_clipping(own, found, clip):
         return False
-    if _Afterwards(own, found, syntax.code(loss), project).changes_the_loss():
+    rest = _Afterwards(own, found, syntax.code(loss), project)
+    if rest.changes_the_loss():
         return False
-    return _ends_plainly(own, found.end, syntax.code(loss), symbols, facts, project)
+    return _ends_plainly(own, rest, symbols, facts, project)
 
 
 def _meets_clipping(
@@ -223,14 +224,12 @@ def _meets_clipping(
 
 def _ends_plainly(
     own: dict[str, cst.FunctionDef],
-    end: int,
-    loss: str,
+    rest: "_Afterwards",
     symbols: Symbols,
     facts: ClassFacts,
     project: Project,
 ) -> bool:
-    method = own["train_batch"]
-    after = syntax.body_of(method)[end:]
+    method, after = own["train_batch"], rest.lines
     returns = syntax.returns_in(after)
     if len(returns) != 1 or not after or not isinstance(syntax.simple(after[-1]), cst.Return):
         return False
@@ -239,6 +238,8 @@ def _ends_plainly(
     functions = {name for name, other in own.items() if _is_function(other)}
     attributes, variables = changed_by_step(own, functions, facts, symbols, project)
     changing = attributes | (own.keys() - functions)
+    changing -= rest.unaware({name: own[name] for name in changing & own.keys()}, changing, symbols)
+    changing |= {name for name in functions if rest.is_changed_by(own[name])}
     # Schedulers are stepped after the method has returned, in both.
     schedulers = {f"{scheduler.attribute}.get_last_lr" for scheduler in facts.schedulers}
     groups = f"{me}.{facts.optimizers[0]}.param_groups"
@@ -248,12 +249,17 @@ def _ends_plainly(
             line
         )
         seen = syntax.replaced(line, groups, "None") if is_rate else line
-        asked = [n.value for n in syntax.find(line, cst.Attribute) if n.attr.value in _ASKED]
-        if any(symbols.is_context(n) and n not in asked for n in syntax.find(line, cst.Name)):
+        if _asks_more(line, symbols) or _sees(seen, me, changing, schedulers):
             return False
-        if _sees(seen, me, changing, schedulers) or syntax.names_in(line) & (variables - {loss}):
+        if syntax.names_in(line) & (variables - {rest.loss}):
             return False
     return True
+
+
+def _asks_more(line: cst.CSTNode, symbols: Symbols) -> bool:
+    """Whether code asks a context for what may be another thing once a step was taken."""
+    asked = [n.value for n in syntax.find(line, cst.Attribute) if n.attr.value in _ASKED]
+    return any(symbols.is_context(n) and n not in asked for n in syntax.find(line, cst.Name))
 
 
 #: What a context says whether a step was taken or not.
@@ -278,11 +284,11 @@ class _Afterwards:
         self, own: dict[str, cst.FunctionDef], found: Stepped, loss: str, project: Project
     ) -> None:
         body = syntax.body_of(own["train_batch"])
-        self._after, self._loss, self._project = body[found.end :], loss, project
+        self.lines, self.loss, self._project = body[found.end :], loss, project
         self._copied = copied(own["train_batch"], found.index, found.end, loss, own)
         others = [each for name, each in own.items() if name != "train_batch"]
         lines = [(line, False) for line in [*body[: found.index], *others]]
-        lines += [(line, True) for line in self._after]
+        lines += [(line, True) for line in self.lines]
         self._values = [
             (syntax.code(to), value, is_late)
             for line, is_late in lines
@@ -296,7 +302,27 @@ class _Afterwards:
 
         What measures the time of a step belongs behind it, too.
         """
-        return any(self._changes(node) for line in self._after for node in below(line))
+        return any(self._changes(node) for line in self.lines for node in below(line))
+
+    def unaware(
+        self, methods: dict[str, cst.FunctionDef], changing: set[str], symbols: Symbols
+    ) -> set[str]:
+        """Those of some methods that neither see what a step changes, nor change the loss."""
+        found = {name for name, each in methods.items() if not each.decorators}
+        before = -1
+        while before != len(found):
+            before = len(found)
+            for name in [*found]:
+                method = methods[name]
+                seen = _sees(method.body, syntax.self_name(method), changing - found, ())
+                is_plain = not seen and not _asks_more(method.body, symbols)
+                if not is_plain or any(map(self._changes, below(method.body))):
+                    found.remove(name)
+        return found
+
+    def is_changed_by(self, function: cst.FunctionDef) -> bool:
+        """Whether a function calls what may change in place what it is given."""
+        return any(map(self._changes, syntax.find(function.body, cst.Call)))
 
     def _changes(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.Call):
@@ -306,11 +332,11 @@ class _Afterwards:
             is_in_place |= self._project.changes(name).arguments or bool(given & _IN_PLACE)
             return is_in_place or name in _CLOCKS
         if isinstance(node, cst.Del):
-            return self._loss in syntax.names_in(node)
+            return self.loss in syntax.names_in(node)
         if not isinstance(node, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, *_FOR)):
             return False
         targets = syntax.parts(node.target)
-        if any(syntax.code(target) == self._loss for target in targets):
+        if any(syntax.code(target) == self.loss for target in targets):
             return True
         changed: list[cst.BaseExpression] = []
         changed += (t for t in targets if isinstance(t, cst.Subscript) and not _is_key(t))
@@ -364,9 +390,7 @@ def _is_function(method: cst.FunctionDef) -> bool:
     return is_plain and syntax.self_name(method) not in syntax.names_in(method.body)
 
 
-def _sees(
-    line: cst.BaseStatement, own_name: str, names: set[str], harmless: Collection[str]
-) -> bool:
+def _sees(line: cst.CSTNode, own_name: str, names: set[str], harmless: Collection[str]) -> bool:
     """Whether a statement uses the object as a whole, or one of these attributes."""
     attributes = [
         node for node in syntax.find(line, cst.Attribute) if syntax.is_name(node.value, own_name)

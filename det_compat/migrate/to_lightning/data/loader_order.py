@@ -64,9 +64,12 @@ class Project:
         self.modules: set[str] = set()
         self._changing: dict[str, _Given] = {}
         self._computing: dict[str, bool] = {}
+        #: Whether each step mode of an LR scheduler is named, and none is left to the trial.
+        self.knows_modes = True
         made_here: set[str] = set()
         for source in sources:
             tree = parsed(source)
+            self.knows_modes &= _OPEN_MODES.search(source) is None
             classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
             methods = {id(line): node for node in classes for line in node.body}
             for node in ast.walk(tree):
@@ -109,6 +112,7 @@ class Project:
         return self._computing[name]
 
 
+_OPEN_MODES = re.compile(rb"MANUAL_STEP|StepMode\s*(?!\.[A-Z])\W")
 #: What a model is asked for its weights by.
 _WEIGHTS = words("weight bias grad parameters named_parameters buffers named_buffers state_dict")
 #: What no step changes.

@@ -233,8 +233,8 @@ def _names(function: cst.FunctionDef) -> list[str]:
     """What the parts are called that a function returns; ``""`` for one that has no name."""
     rows = [syntax.parts(each.value) for each in _returned(function) if each.value is not None]
     rows = [row for row in rows if any(syntax.code(part) != "None" for part in row)]
-    parts = rows[0] if len(rows) == 1 else []
-    return [part.value if isinstance(part, cst.Name) else "" for part in parts]
+    found = [[part.value if isinstance(part, cst.Name) else "" for part in row] for row in rows]
+    return found[0] if found and all(names == found[0] for names in found) else []
 
 
 def _given(call: cst.Call, function: cst.FunctionDef) -> list[cst.Arg]:

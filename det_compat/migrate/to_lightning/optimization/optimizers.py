@@ -49,8 +49,8 @@ def configure_optimizers(
     optimizers, schedulers = plan.all_optimizers, plan.all_schedulers
     every = [*optimizers, *(s.attribute for s in schedulers)]
     if plan.is_automatic:
-        moved = _only_made(moved, {s.attribute for s in schedulers if not s.interval})
-        schedulers = [*dict.fromkeys(s for s in schedulers if s.interval)]
+        moved = _only_made(moved, {s.attribute for s in schedulers if not s.is_stepped})
+        schedulers = [*dict.fromkeys(s for s in schedulers if s.is_stepped)]
     branch = moved[-1] if moved and isinstance(moved[-1], cst.If) else None
     if branch is not None and [f"self.{s.attribute}" for s in schedulers] != [target(branch)]:
         branch = None
@@ -225,6 +225,8 @@ def _ending(
     lacking = [is_there(s.attribute) if s.may_lack else "" for s in schedulers]
     if len(described) == 1:
         both = f'return {{\n    "optimizer": {first},\n    "lr_scheduler": {described[0]},\n}}'
+        if schedulers[0].chosen:
+            both = f"interval = {schedulers[0].chosen}\n{both}"
         if not lacking[0]:
             return both
         return f"if {lacking[0]}:\n{textwrap.indent(both, _INDENT)}\nreturn {first}"
@@ -245,7 +247,8 @@ def _described(scheduler: WrappedScheduler, names: dict[str, str]) -> str:
     is_given = scheduler.frequency != "1" and not scheduler.counts_batches
     frequency = f', "frequency": {scheduler.frequency}' if is_given else ""
     name = names[scheduler.attribute]
-    return f'{{"scheduler": {name}, "interval": "{scheduler.interval}"{frequency}}}'
+    interval = "interval" if scheduler.chosen else f'"{scheduler.interval}"'
+    return f'{{"scheduler": {name}, "interval": {interval}{frequency}}}'
 
 
 def left_of_wraps(

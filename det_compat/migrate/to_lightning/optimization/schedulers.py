@@ -47,7 +47,7 @@ def are_lightnings(
         return False
     # What is written for one that counts batches is for it alone; branches may make it in several
     # ways.
-    stepped = {s for s in schedulers if s.interval}
+    stepped = {s for s in schedulers if s.is_stepped}
     is_mixed = len(stepped) > 1 and any(s.counts_batches for s in stepped)
     return not is_mixed and not _are_crossed(schedulers)
 

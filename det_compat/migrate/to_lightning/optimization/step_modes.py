@@ -1,10 +1,12 @@
 """When Determined stepped an LR scheduler."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import libcst as cst
 
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.file import Lines
+from det_compat.migrate.tree.marks import above
 from det_compat.migrate.tree.symbols import Symbols
 
 STEP_MODE = "det_compat.pytorch.LRScheduler.StepMode"
@@ -63,6 +65,20 @@ def kept_choices(attribute: str) -> tuple[tuple[str, str], ...]:
     )
 
 
+def chosen_interval(found: Sequence[tuple[str, str]], *, are_known: bool) -> str:
+    """The expression of Lightning's interval; ``""`` where it may be none of the two.
+
+    Args:
+        found: the intervals, with their conditions.
+        are_known: whether no mode that is looked up in a run may be another one.
+    """
+    if len(found) != 2:
+        return ""
+    (first, test), (second, other) = found
+    is_either = other == f"not {test}" or are_known
+    return f'"{first}" if {test} else "{second}"' if is_either and first != second else ""
+
+
 def hand_modes_on(files: Sequence[tuple[cst.Module, Symbols]]) -> list[cst.Module]:
     """The trees of files in which functions return, beside a scheduler, the step mode it has.
 
@@ -74,7 +90,7 @@ def hand_modes_on(files: Sequence[tuple[cst.Module, Symbols]]) -> list[cst.Modul
         line.name.value
         for tree, symbols in files
         for line in tree.body
-        if isinstance(line, cst.FunctionDef) and _local_mode(line, symbols)
+        if isinstance(line, cst.FunctionDef) and _modes(line, symbols)
     }
     if not known:
         return trees
@@ -96,22 +112,61 @@ def _called(line: cst.CSTNode) -> str:
     return "" if call is None else _last(call)
 
 
-def _local_mode(function: cst.FunctionDef, symbols: Symbols) -> str:
-    """The variable of a function that has the step mode of the one scheduler it returns wrapped."""
-    last = syntax.body_of(function)[-1]
-    call = syntax.call_of(last) if isinstance(syntax.simple(last), cst.Return) else None
-    mode = syntax.argument(call, 1, "step_mode") if call is not None else None
-    if not isinstance(mode, cst.Name):
-        return ""
-    wraps = symbols.calls(function, "wrap_lr_scheduler", "wrap_optimizer", "wrap_model")
+def _modes(function: cst.FunctionDef, symbols: Symbols) -> dict[cst.Return, cst.BaseExpression]:
+    """The step modes of the schedulers that a function returns wrapped, if only that tells them."""
     returns = syntax.returns(function)
-    if wraps != [call] or not all(_is_none(each) for each in returns if each.value is not call):
-        return ""
+    found: dict[cst.Return, cst.BaseExpression] = {}
+    for each in returns:
+        call = each.value if isinstance(each.value, cst.Call) else None
+        mode = syntax.argument(call, 1, "step_mode") if call is not None else None
+        if symbols.method(call) == "wrap_lr_scheduler" and mode is not None:
+            found[each] = mode
+    wraps = symbols.calls(function, "wrap_lr_scheduler", "wrap_optimizer", "wrap_model")
+    is_all = len(wraps) == len(found) and all(_is_none(r) for r in returns if r not in found)
+    calls = any(True for mode in found.values() for _ in syntax.find(mode, cst.Call))
+    if not is_all or calls or not _returns(function.body):
+        return {}
+    return (
+        found
+        if any(_is_local(mode, function) for mode in found.values())
+        or len({*map(syntax.code, found.values())}) > 1
+        else {}
+    )
+
+
+def _one_name(modes: Iterable[cst.BaseExpression], function: cst.FunctionDef) -> str:
+    """The variable that has the step mode wherever a function returns."""
+    texts = {syntax.code(mode) for mode in modes}
+    if len(texts) == 1:
+        return texts.pop()
+    taken = syntax.names_in(function)
+    return "step_mode" if "step_mode" not in taken else "scheduler_step_mode"
+
+
+def _is_local(mode: cst.BaseExpression, function: cst.FunctionDef) -> bool:
+    """Whether a step mode is one of several that a variable of a function has, or a parameter."""
+    if not isinstance(mode, cst.Name):
+        return False
+    if any(param.name.value == mode.value for param in syntax.find(function.params, cst.Param)):
+        return True
     targets = [syntax.code(each.target) for each in syntax.find(function.body, cst.AssignTarget)]
     lines = syntax.find(function.body, cst.Assign)
     chosen = [line for line in lines if isinstance(line.value, cst.IfExp)]
     is_chosen = any(syntax.code(line.targets[0].target) == mode.value for line in chosen)
-    return mode.value if is_chosen or targets.count(mode.value) > 1 else ""
+    return is_chosen or targets.count(mode.value) > 1
+
+
+def _returns(block: cst.BaseSuite) -> bool:
+    """Whether a block of statements is sure to return something, or to raise."""
+    last = block.body[-1]
+    if isinstance(last, cst.If):
+        otherwise = last.orelse
+        inner = otherwise.body if isinstance(otherwise, cst.Else) else None
+        if isinstance(otherwise, cst.If):
+            inner = cst.IndentedBlock([otherwise])
+        return inner is not None and _returns(last.body) and _returns(inner)
+    small = syntax.simple(last) if isinstance(last, cst.BaseStatement) else last
+    return isinstance(small, (cst.Return, cst.Raise))
 
 
 def _is_none(line: cst.Return) -> bool:
@@ -120,16 +175,32 @@ def _is_none(line: cst.Return) -> bool:
 
 def _handing_on(tree: cst.Module, symbols: Symbols, known: Collection[str]) -> cst.Module:
     def returning(function: cst.FunctionDef) -> cst.FunctionDef:
-        mode = _local_mode(function, symbols) if function.name.value in known else ""
-        if not mode:
+        modes = _modes(function, symbols) if function.name.value in known else {}
+        if not modes:
             return function
 
-        def beside(each: cst.Return) -> cst.Return:
-            value = each.value or cst.Name("None")
-            own = cst.Name("None" if _is_none(each) else mode)
-            return cst.Return(cst.Tuple([*map(cst.Element, (value, own))], lpar=[], rpar=[]))
+        name = _one_name(modes.values(), function)
 
-        return syntax.each(function, cst.Return, beside)
+        def beside(line: cst.SimpleStatementLine) -> Lines:
+            small = line.body[-1]
+            if not isinstance(small, cst.Return):
+                return line
+            value, own = small.value or cst.Name("None"), modes.get(small)
+            named = None if own is None or syntax.code(own) == name else cst.Name(name)
+            if own is not None and named is not None:
+                value = syntax.with_node(value, own, named)
+            # Each node of a tree is one place in it.
+            parts = [value, (named or own or cst.Name("None")).deep_clone()]
+            both = cst.Return(cst.Tuple([*map(cst.Element, parts)], lpar=[], rpar=[]))
+            made = line.with_changes(body=[*line.body[:-1], both])
+            if own is None or named is None:
+                return made
+            first = cst.SimpleStatementLine([syntax.assignment(cst.Name(name), own)])
+            return cst.FlattenSentinel(
+                [above(first, made.leading_lines), made.with_changes(leading_lines=[])]
+            )
+
+        return syntax.each(function, cst.SimpleStatementLine, beside)
 
     def keeping(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
         small, name = syntax.simple(line), syntax.target_of(line) or ""

@@ -435,3 +435,40 @@ def test_what_a_function_in_train_batch_returns_ends_no_batch(tmp_path):
     clipped = (STEP, STEP.replace("self.opt)", "self.opt, torch.nn.utils.clip_grad_value_)"))
     source = trial(clipped, ("        loss = self", f"{inner}        loss = self"))
     assert "automatic_optimization" not in rewritten(tmp_path, source)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_automatic"),
+    [
+        pytest.param("if self.verbose:\n            print(text)", True, id="what it has itself"),
+        pytest.param("self.said(text)", True, id="another method"),
+        pytest.param("print(self.context.distributed.get_rank())", True, id="the rank"),
+        pytest.param("print(self.model.weight)", False, id="the model"),
+        pytest.param("self.seen(text)", False, id="a method that sees the model"),
+        pytest.param("print(self)", False, id="the trial"),
+        pytest.param("text.add_(1)", False, id="what the backward pass may need"),
+        pytest.param("print(time.time())", False, id="the time of a step"),
+    ],
+)
+def test_a_method_that_sees_nothing_of_a_step_may_come_after_it(tmp_path, body, is_automatic):
+    methods = f"""\
+    def tell(self, text):
+        {body}
+
+    def said(self, text):
+        print(self.verbose, text)
+
+    def seen(self, text):
+        print(self.opt, text)
+
+    def evaluate_batch"""
+    changes = (
+        (INIT, f"{INIT}        self.verbose = True\n"),
+        (RETURN, f"        self.tell(batch_idx)\n{RETURN}"),
+        ("    def evaluate_batch", methods),
+    )
+    # What no batch calls keeps no optimizer to itself.
+    if not body.startswith("self.seen"):
+        changes = (*changes, ("print(self.opt, text)", "pass"))
+    made = rewritten(tmp_path, trial(*changes))
+    assert ("automatic_optimization" not in made) == is_automatic

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from types import ModuleType
+from typing import Any
+
 import pytest
 
 from det_compat.migrate.migration import migrate
@@ -211,7 +214,11 @@ _MODE = """
 @pytest.mark.parametrize(
     ("more", "batch", "epoch"),
     [
-        ("", 'if self.hp["every"] == "batch":', 'if not self.hp["every"] == "batch":'),
+        (
+            "",
+            'interval = "step" if self.hp["every"] == "batch" else "epoch"',
+            '"interval": interval',
+        ),
         # What only the method knows is kept with the scheduler.
         (
             " or optimizer.x",
@@ -232,8 +239,9 @@ def test_a_method_wraps_with_what_its_object_knows(more, batch, epoch, tmp_path)
     )
     made = rewritten(tmp_path, source)
     assert "must be stepped" not in made
-    assert batch in method(made, "training_step")
-    assert epoch.replace("if", "if self.trainer.is_last_batch and") in method(made, "training_step")
+    hook = method(made, "training_step" if more else "configure_optimizers")
+    assert batch in hook
+    assert epoch in hook
     if not more:
         # What only said when to step is idle.
         assert "every_batch" not in made
@@ -324,8 +332,58 @@ def test_a_function_hands_on_the_step_mode_that_it_decides(call, old, new, is_se
             "self.sched, self.sched_step_mode = lib.make(self, self.opt)"
         )
         assert '        mode = "STEP_EVERY_EPOCH"\n' in lib
-        stepped = 'and self.sched_step_mode == "STEP_EVERY_EPOCH":\n        self.sched.step()'
-        assert stepped in method(made, "training_step")
+        chosen = 'interval = "epoch" if self.sched_step_mode == "STEP_EVERY_EPOCH" else "step"'
+        assert chosen in method(made, "configure_optimizers")
+
+
+GIVEN = """\
+from determined.pytorch import LRScheduler
+from torch.optim.lr_scheduler import ExponentialLR, StepLR
+
+
+def make(context, opt, mode):
+    return context.wrap_lr_scheduler(StepLR(opt, 1), step_mode=mode)
+"""
+APART = """\
+from determined.pytorch import LRScheduler
+from torch.optim.lr_scheduler import ExponentialLR, StepLR
+
+
+def make(context, opt, kind):
+    if kind == "step":
+        return context.wrap_lr_scheduler(StepLR(opt, 1), LRScheduler.StepMode.STEP_EVERY_EPOCH)
+    return context.wrap_lr_scheduler(ExponentialLR(opt, 1), LRScheduler.StepMode.STEP_EVERY_BATCH)
+"""
+
+
+@pytest.mark.parametrize(
+    ("lib", "given", "interval"),
+    [
+        (
+            GIVEN,
+            "LRScheduler.StepMode.STEP_EVERY_EPOCH if kind else "
+            "LRScheduler.StepMode.STEP_EVERY_BATCH",
+            "epoch",
+        ),
+        (APART, "kind", "epoch"),
+        (APART, "'other'", "step"),
+    ],
+)
+def test_a_function_that_is_given_the_mode_or_wraps_in_each_branch(lib, given, interval, tmp_path):
+    (tmp_path / "lib.py").write_text(lib)
+    call = f"kind = 'step'\n        self.sched = lib.make(context, self.opt, {given})"
+    made = rewritten(
+        tmp_path, trial((OPT, f"{OPT}\n        {call}"), header=f"import lib\n{HEADER}")
+    )
+    result = migrate([str(tmp_path)], "lightning")
+    assert result.marks == 0
+    own = next(f.after.decode() for f in result.files if f.path.name == "lib.py")
+    library = ModuleType("lib")
+    exec(own, library.__dict__)
+    names: dict[str, Any] = {"lib": library}
+    exec(made.replace("import lib\n", ""), names)
+    found = names["Trial"](global_batch_size=2).configure_optimizers()
+    assert found["lr_scheduler"]["interval"] == interval
 
 
 CHOOSING = """\
@@ -354,7 +412,8 @@ def test_a_function_hands_on_that_there_is_no_scheduler(none, tmp_path):
     assert "        return None, None\n" in lib
     assert "    return opt.schedule(), mode\n" in lib
     assert "self.sched, self.sched_step_mode = lib.make(self, self.opt)" in made
-    assert 'self.sched_step_mode == "STEP_EVERY_EPOCH"' in method(made, "training_step")
+    chosen = 'self.sched_step_mode == "STEP_EVERY_EPOCH"'
+    assert chosen in method(made, "configure_optimizers")
 
 
 def test_what_a_function_of_a_function_returns_is_nothing_of_its_own(tmp_path):

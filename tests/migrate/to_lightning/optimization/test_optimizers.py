@@ -196,7 +196,7 @@ lr=0.1))
     assert "# MIGRATE: Lightning saves no state of a scheduler that does not derive" in made
 
 
-def test_a_mode_that_a_hyperparameter_chooses_is_a_condition(tmp_path):
+def test_a_mode_that_a_hyperparameter_chooses_is_an_interval(tmp_path):
     before = """\
 lr=0.1))
         mode = (
@@ -208,13 +208,10 @@ lr=0.1))
             torch.optim.lr_scheduler.StepLR(self.opt, 2), step_mode=mode
         )
 """
-    after = """
-    if self.hparams.often:
-        self.scheduler.step()
-    if self.trainer.is_last_batch and not self.hparams.often:
-        self.scheduler.step()"""
     made = rewritten(tmp_path, trial(("lr=0.1))\n", before)))
-    assert method(made, "training_step").endswith(after)
+    hook = method(made, "configure_optimizers")
+    assert '    interval = "step" if self.hparams.often else "epoch"\n' in hook
+    assert '"interval": interval}' in hook
     assert "MIGRATE" not in made
     assert "determined" not in made
 

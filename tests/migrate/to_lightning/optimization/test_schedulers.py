@@ -50,7 +50,20 @@ lr=0.1))
     made = rewritten(tmp_path, trial(("lr=0.1))\n", either)))
     assert '            self.schedule_step_mode = "STEP_EVERY_BATCH"\n' in made
     assert '            self.schedule_step_mode = "STEP_EVERY_EPOCH"\n' in made
-    assert "return [self.opt], [self.schedule]\n" in made
+    epoch = 'interval = "epoch" if self.schedule_step_mode == "STEP_EVERY_EPOCH" else "step"'
+    assert epoch in method(made, "configure_optimizers")
+
+
+def test_a_mode_that_may_be_none_of_lightnings_is_a_condition(tmp_path):
+    looked_up = """\
+lr=0.1))
+        self.schedule = context.wrap_lr_scheduler(
+            torch.optim.lr_scheduler.StepLR(self.opt, 1),
+            LRScheduler.StepMode[context.get_hparam("mode")],
+        )
+"""
+    made = rewritten(tmp_path, trial(("lr=0.1))\n", looked_up)))
+    assert "interval" not in made
     epoch = 'if self.trainer.is_last_batch and self.schedule_step_mode == "STEP_EVERY_EPOCH":'
     assert epoch in method(made, "training_step")
 
