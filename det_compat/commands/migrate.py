@@ -155,6 +155,8 @@ def _summarize(migration: Migration, args: argparse.Namespace, *, is_written: bo
         print(f"{path}: not migrated: a notebook", file=sys.stderr)
     for path, reason in migration.set_aside.items():
         print(f"{path}: left as it is: {reason}", file=sys.stderr)
+    if migration.copies:
+        print(f".ipynb_checkpoints: not read: {migration.copies} folders", file=sys.stderr)
     for path, asking in migration.left_out.items():
         print(
             f"{path}: not read: {asking.name} imports it, and it uses Determined; name it, or "

@@ -104,7 +104,9 @@ def migrate(
     files = [formatted(in_package(file, package)) for file in files]
     others = (found[path] for path in found if path not in sources and path not in aside)
     # Trials of the context API still use Determined, and so may whatever they import.
-    return Migration(files, using(others, files), {} if to == "context" else left_out, aside)
+    left_out = {} if to == "context" else left_out
+    copies = listing.skipped[".ipynb_checkpoints"]
+    return Migration(files, using(others, files), left_out, aside, copies)
 
 
 def _read_and_rewritten(work: _Work, roots: dict[Path, Path], texts: dict[Path, bytes]) -> _Made:

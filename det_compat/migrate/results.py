@@ -41,7 +41,11 @@ class FileResult:
         name = str(self.path).lstrip("/")
         old = f"a/{name}" if self.before else "/dev/null"
         lines = difflib.unified_diff(before, after, old, f"b/{name}")
-        return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+        return "".join(line if line.endswith("\n") else f"{line}\n{_NO_END}" for line in lines)
+
+
+#: What tells ``patch`` and ``git apply`` that the line above ends without a newline.
+_NO_END = "\\ No newline at end of file\n"
 
 
 @dataclass
@@ -51,13 +55,14 @@ class Migration:
     ``notebooks`` refer to Determined and are not rewritten. ``left_out`` are files that nobody
     named and that refer to Determined, each with one that was read and imports it. ``set_aside``
     are files in which there is nothing to migrate, although they are not as others, with the
-    reason.
+    reason. ``copies`` is how many folders of a notebook server's copies were not read.
     """
 
     files: list[FileResult] = field(default_factory=list)
     notebooks: list[Path] = field(default_factory=list)
     left_out: dict[Path, Path] = field(default_factory=dict)
     set_aside: dict[Path, str] = field(default_factory=dict)
+    copies: int = 0
 
     @property
     def changed(self) -> list[FileResult]:

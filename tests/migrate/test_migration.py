@@ -151,3 +151,22 @@ def test_nothing_needs_the_matchers_of_libcst() -> None:
     # They take as long to import as all the rest of it.
     code = "import sys, det_compat.migrate.migration; sys.exit('libcst.matchers' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_diff_says_where_a_file_ends_without_a_newline(tmp_path):
+    path = tmp_path / "a.py"
+    path.write_text(trial().rstrip("\n"))
+    (result,) = migration.migrate([str(tmp_path)], "lightning").files
+    patch = tmp_path / "a.patch"
+    patch.write_text(result.diff())
+    assert "\\ No newline at end of file\n" in result.diff()
+    command = ["git", "apply", f"-p{len(path.parts) - 1}", str(patch)]
+    subprocess.run(command, check=True, cwd=tmp_path)
+    assert path.read_bytes() == result.after
+
+
+def test_folders_of_copies_that_are_not_read_are_counted(tmp_path):
+    (tmp_path / ".ipynb_checkpoints").mkdir()
+    (tmp_path / ".ipynb_checkpoints" / "a-checkpoint.py").write_text(trial())
+    found = migration.migrate([str(tmp_path)], "lightning")
+    assert (found.copies, found.files) == (1, [])

@@ -5,6 +5,7 @@ from typing import TypeVar
 import libcst as cst
 
 from det_compat.migrate.configs import BATCHES
+from det_compat.migrate.to_lightning.data.batch_numbers import in_step
 from det_compat.migrate.to_lightning.data.loaders import NAMES
 from det_compat.migrate.to_lightning.data.moved import is_batch, is_tensor
 from det_compat.migrate.to_lightning.early.hyperparameters import (
@@ -232,6 +233,8 @@ class _Members(LightningTransformer):
             args = [updated.args[0].with_changes(keyword=None)]
             return updated.with_changes(func=cst.Name(GATHERING[member]), args=args)
         text = self._text(member, _CALLED)
+        if member == "is_epoch_start" and in_step(self.functions):
+            text = "(batch_idx == 0)"
         return syntax.expression(text.format(module)) if text else updated
 
     def visit_Call(self, node: cst.Call) -> None:

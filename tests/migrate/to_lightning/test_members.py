@@ -405,7 +405,14 @@ def test_a_condition_needs_no_parentheses(tmp_path, use, kept):
     asked = use.format("self.context.is_epoch_start()")
     old = "        loss = self.model(batch).sum()"
     made = rewritten(tmp_path, trial((old, f"        {asked}\n            print(1)\n{old}")))
-    assert kept.format("self.trainer.fit_loop.batch_idx == 0") in made
+    assert kept.format("batch_idx == 0") in method(made, "training_step")
+
+
+def test_a_batch_that_has_its_number_in_the_run_asks_for_that_of_the_epoch(tmp_path):
+    old = "        loss = self.model(batch).sum()"
+    asked = f"        if self.context.is_epoch_start():\n            print(batch_idx)\n{old}"
+    made = method(rewritten(tmp_path, trial((old, asked))), "training_step")
+    assert "    if self.trainer.fit_loop.batch_idx == 0:\n" in made
 
 
 def test_whether_there_are_several_processes_before_there_is_a_trainer(tmp_path):

@@ -1,5 +1,7 @@
 """The numbers of batches: Determined's start with the run, Lightning's with each epoch."""
 
+from collections.abc import Sequence
+
 import libcst as cst
 
 from det_compat.migrate.to_lightning.plan import TOTAL_BATCH
@@ -29,6 +31,14 @@ def with_batch_number(method: cst.FunctionDef, index: str, *, is_counted: bool) 
     number = f"{own}.global_step" if is_counted else TOTAL_BATCH.format(own)
     line = syntax.statements(f"{index} = {number}\n")
     return syntax.with_body(method, syntax.below_docstring(syntax.body_of(method), line))
+
+
+def in_step(functions: Sequence[cst.FunctionDef]) -> bool:
+    """Whether code in these functions has the number of a batch in its epoch as ``batch_idx``."""
+    if [function.name.value for function in functions] != ["training_step"]:
+        return False
+    targets = syntax.find(functions[0].body, cst.AssignTarget)
+    return not any("batch_idx" in syntax.names_in(each.target) for each in targets)
 
 
 class _First(cst.CSTTransformer):
