@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from det_compat.analysis.expressions import words
-from det_compat.migrate.to_lightning.automatic.loss import copied, is_entry, loss_of
+from det_compat.migrate.to_lightning.automatic.loss import copied, is_entry, is_key, loss_of
 from det_compat.migrate.to_lightning.automatic.stepped import called, changed_by_step
 from det_compat.migrate.to_lightning.class_facts import ClassFacts
 from det_compat.migrate.to_lightning.data.loader_order import Project
@@ -339,7 +339,7 @@ class _Afterwards:
         if any(syntax.code(target) == self.loss for target in targets):
             return True
         changed: list[cst.BaseExpression] = []
-        changed += (t for t in targets if isinstance(t, cst.Subscript) and not _is_key(t))
+        changed += (t for t in targets if isinstance(t, cst.Subscript) and not is_key(t))
         changed += targets if isinstance(node, cst.AugAssign) else []
         return not all(map(self._is_fresh, changed))
 
@@ -363,12 +363,6 @@ _COMPUTING = ("argmax", "clone", "item", "len", "mean", "size", "sum", "tolist")
 def _pairs(node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
     for line in syntax.find(node, cst.Assign):
         yield from syntax.pairs(line)
-
-
-def _is_key(target: cst.Subscript) -> bool:
-    """Whether something is set under a text, which is a dict's."""
-    index = target.slice[0].slice if len(target.slice) == 1 else None
-    return isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)
 
 
 def _is_new(value: cst.BaseExpression, is_late: bool) -> bool:

@@ -101,7 +101,14 @@ def _targets(lines: Sequence[cst.BaseStatement]) -> Iterator[cst.AssignTarget | 
 
 
 def _parts_set(line: cst.BaseStatement) -> Iterator[str]:
-    """The variables of which a statement sets parts."""
+    """The variables of which a statement sets parts, but for the entries of dicts."""
     for found in _targets([line]):
-        if isinstance(found.target, cst.Subscript) and isinstance(found.target.value, cst.Name):
-            yield found.target.value.value
+        target = found.target
+        if isinstance(target, cst.Subscript) and isinstance(target.value, cst.Name):
+            yield from [] if is_key(target) else [target.value.value]
+
+
+def is_key(target: cst.Subscript) -> bool:
+    """Whether something is set under a text, which is a dict's."""
+    index = target.slice[0].slice if len(target.slice) == 1 else None
+    return isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)

@@ -1,5 +1,6 @@
 """``__init__`` of a LightningModule: hyperparameters are its arguments."""
 
+import builtins
 import re
 from collections.abc import Collection
 
@@ -36,8 +37,8 @@ def with_arguments(
         lines = [_BASES_INIT] if plan.other_bases is OtherBases.INITIALIZED else []
         lines = inherited(plan) or lines
         init = init.with_changes(body=cst.IndentedBlock(lines))
-    # A parameter would hide a name of the file that __init__ uses.
-    hidden = file.names & syntax.names_in(init.body)
+    # A parameter would hide a name of the file, or of Python's own, that __init__ uses.
+    hidden = {*file.names, *dir(builtins)} & syntax.names_in(init.body)
     params = init.params
     names = _parameters(plan.arguments, hidden, file)
     if asks_size and plan.is_whole and "world_size" not in plan.arguments.named:

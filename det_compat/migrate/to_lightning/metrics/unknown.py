@@ -32,6 +32,8 @@ def are_unknown(
 def _summed(method: cst.FunctionDef, losses: Collection[str]) -> set[str]:
     """The dicts of which all that is in them is added up to one number, as each of it is then."""
     found = set[str]()
+    # What is asked for its item is one number, too.
+    losses = {*losses, *re.findall(r"\b(\w+)\.item\(\)", syntax.code(method))}
     for line in syntax.find(method.body, cst.Assign):
         for target, value in syntax.pairs(line):
             text = syntax.code(value)

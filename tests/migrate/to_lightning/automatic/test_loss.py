@@ -90,3 +90,18 @@ def test_what_a_method_of_the_trial_returns_may_be_kept_by_it(tmp_path):
     through = "    def through(self, x):\n        return self.model(x)\n\n    def evaluate_batch"
     source = trial((STEP, step), ("    def evaluate_batch", through))
     assert "self.automatic_optimization = False" in rewritten(tmp_path, source)
+
+
+def test_a_dict_of_losses_is_no_tensor_to_be_copied(tmp_path):
+    lines = [
+        "losses = self.criterion(self.model(batch))",
+        "loss = sum(losses.values())",
+        "self.context.backward(loss)",
+        "self.context.step_optimizer(self.opt)",
+        'losses["sum"] = sum(losses.values())',
+        "return losses",
+    ]
+    step = "".join(f"        {line}\n" for line in lines)
+    made = rewritten(tmp_path, trial((STEP, step)))
+    assert "automatic_optimization" not in made
+    assert "detach()" not in made

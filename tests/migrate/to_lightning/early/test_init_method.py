@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -413,3 +414,20 @@ def test_a_hyperparameter_that_becomes_a_class_is_one(tmp_path):
     finds = "net_cls = getattr(torch.nn, context.get_hparam('net_cls'))\n        self.model ="
     source = trial(("self.model =", finds), ("torch.nn.Linear(2, 1)", "net_cls(2, 1)"))
     assert "self.save_hyperparameters()\n" in rewritten(tmp_path, source)
+
+
+def test_a_hyperparameter_hides_no_builtin_that_init_uses(tmp_path):
+    (tmp_path / "const.yaml").write_text(
+        "entrypoint: model_def:Trial\n"
+        "searcher: {name: single, metric: x, max_length: {epochs: 1}}\n"
+        "hyperparameters: {global_batch_size: 4, type: sgd, len: 3, input: 2}\n"
+    )
+    kept = (
+        "self.kept = type(self), len([1]), context.get_hparam('type'), context.get_hparam('input')"
+    )
+    made = rewritten(tmp_path, trial(("self.context = context", kept)))
+    assert "input: int = 2" in made
+    found: dict[str, Any] = {}
+    exec(made, found)
+    module = found["Trial"](type="sgd", len=3)
+    assert module.kept == (found["Trial"], 1, "sgd", 2)

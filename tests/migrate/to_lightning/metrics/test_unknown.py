@@ -61,3 +61,17 @@ def test_what_functions_of_libraries_return_is_known(line, is_known, tmp_path):
     source = trial((f"    def evaluate_batch{old}", helper), header=f"{line}\n{HEADER}")
     made = rewritten(tmp_path, source)
     assert ("numbers_of" in made) is not is_known
+
+
+@pytest.mark.parametrize(
+    ("line", "is_known"),
+    [
+        ("total = sum(losses.values())\n        print(total.item())", True),
+        ("total = sum(losses.values())\n        print(total)", False),
+    ],
+)
+def test_what_is_added_up_to_one_number_is_numbers_in_validations(line, is_known, tmp_path):
+    old = '        return {"error": self.model(batch).sum()}\n'
+    new = f"        losses, found = self.model(batch)\n        {line}\n        return losses\n"
+    made = rewritten(tmp_path, trial((old, new)))
+    assert ("numbers_of" in made) is not is_known
