@@ -7,6 +7,7 @@ mode when it was handed over would be trained in it.
 
 import re
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 
 import libcst as cst
@@ -228,8 +229,7 @@ def with_one_start(body: list[cst.BaseStatement], *, is_heir: bool) -> list[cst.
 
 def _line(model: WrappedModel) -> str:
     name = model.attribute.removeprefix("*")
+    made = f"    self.{name}.train()\n"
     if name != model.attribute:
-        return f"    for model in self.{name}:\n        model.train()\n"
-    if model.may_lack:
-        return f"    if {is_there(name)}:\n        self.{name}.train()\n"
-    return f"    self.{name}.train()\n"
+        made = f"    for model in self.{name}:\n        model.train()\n"
+    return f"    if {is_there(name)}:\n{textwrap.indent(made, '    ')}" if model.may_lack else made

@@ -54,6 +54,7 @@ from det_compat.migrate.to_lightning.optimization.optimizers import (
     left_of_wraps,
     used_attributes,
 )
+from det_compat.migrate.to_lightning.optimization.surely import surely
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.to_lightning.steps import training_step, validation_step
 from det_compat.migrate.to_lightning.taken.renaming import left_to_base
@@ -62,6 +63,9 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import comment, marked
 from det_compat.migrate.tree.metric_shapes import Shapes
 from det_compat.migrate.tree.trial_attributes import VALIDATING, reachable
+
+#: There is no validation before its loader.
+_LOADING = "build_validation_data_loader"
 
 
 def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
@@ -212,7 +216,7 @@ class _Rewriting:
             is_one = self._evaluation() in plan.alone and not self._decides_late()
             named = syntax.transformed(line, ReducerNames(self.file))
             return [] if is_one else [named]
-        if name == "build_validation_data_loader" and plan.needs_loader:
+        if name == _LOADING and plan.needs_loader:
             line = self._after_training_loader(line)
         if name in BATCH_METHODS and (shared := changed_in_place(line, self.own)):
             reduces = "evaluation_reducer" in plan.all_methods or bool(plan.own.reducers)
@@ -265,7 +269,9 @@ class _Rewriting:
         if self._changes_modes():
             texts = self.file.elsewhere.texts.values()
             train = self.own.get("train_batch")
-            models = (m for m in plan.all_models if not modes.begins_training(train, m.attribute))
+            models = [m for m in plan.all_models if not modes.begins_training(train, m.attribute)]
+            if plan.is_whole:
+                models = surely(models, self.own, self.file.symbols, "__init__")
             made += modes.training_mode(models, self.node, self.own, texts)
         keeps = stepping.keeps_gradients(self.node, plan, self.file)
         made += [syntax.method(gradients.KEEPING)] if keeps else []
@@ -274,7 +280,11 @@ class _Rewriting:
         updating = any(map(updates_at_start, self.others))
         odd = odd_makers(plan.own, self.own, self.file.elsewhere)
         more = any(parent.all_reducers for parent in plan.parents)
-        reducers = reducer_hooks(plan.own.reducers, odd, callbacks_update=updating, are_others=more)
+        # There is no validation before its loader.
+        kept = [*plan.own.reducers]
+        if plan.is_whole:
+            kept = surely(kept, self.own, self.file.symbols, "__init__", _LOADING)
+        reducers = reducer_hooks(kept, odd, callbacks_update=updating, are_others=more)
         if not plan.is_mixin and plan.keeps_modes and plan.knows_models:
             mode, back = modes.validation_hooks(plan.all_models)
             if updating and reducers:
@@ -293,7 +303,7 @@ class _Rewriting:
 
     def _inherits_loader(self) -> bool:
         """Whether the validation loader is that of a base which is not evaluated as a whole."""
-        plan, name = self.plan, "build_validation_data_loader"
+        plan, name = self.plan, _LOADING
         if plan.is_mixin or not plan.evaluates_whole or name in self.own:
             return False
         is_whole = any(p.evaluates_whole for p in plan.ancestors[1:])
