@@ -43,6 +43,7 @@ from det_compat.migrate.to_lightning.metrics.training import training_hooks
 from det_compat.migrate.to_lightning.metrics.unknown import are_unknown
 from det_compat.migrate.to_lightning.moving.lines import moved_lines
 from det_compat.migrate.to_lightning.moving.reading import Reader
+from det_compat.migrate.to_lightning.moving.surely import surely
 from det_compat.migrate.to_lightning.optimization import gradients, schedulers, stepping
 from det_compat.migrate.to_lightning.optimization.kept import by_attributes
 from det_compat.migrate.to_lightning.optimization.optimizer_wrappers import (
@@ -54,7 +55,6 @@ from det_compat.migrate.to_lightning.optimization.optimizers import (
     left_of_wraps,
     used_attributes,
 )
-from det_compat.migrate.to_lightning.optimization.surely import surely
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.to_lightning.steps import training_step, validation_step
 from det_compat.migrate.to_lightning.taken.renaming import left_to_base
@@ -63,9 +63,6 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import comment, marked
 from det_compat.migrate.tree.metric_shapes import Shapes
 from det_compat.migrate.tree.trial_attributes import VALIDATING, reachable
-
-#: There is no validation before its loader.
-_LOADING = "build_validation_data_loader"
 
 
 def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
@@ -81,7 +78,7 @@ def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
             return node
         file.imports.new.update(("import torch", "import pytorch_lightning as pl"))
         early = never_later(node, plan, file.elsewhere.asked)
-        node = left_to_lightning(on_own_gpu(node, early, file.symbols), early, file.symbols)
+        node = left_to_lightning(on_own_gpu(node, early, file.symbols), early, plan, file)
         node = moved_early(node, file.symbols, file.elsewhere.texts)
         if (copied := with_copies(node, file.symbols)) is not node:
             file.imports.new.add("import copy")
@@ -216,7 +213,7 @@ class _Rewriting:
             is_one = self._evaluation() in plan.alone and not self._decides_late()
             named = syntax.transformed(line, ReducerNames(self.file))
             return [] if is_one else [named]
-        if name == _LOADING and plan.needs_loader:
+        if name == "build_validation_data_loader" and plan.needs_loader:
             line = self._after_training_loader(line)
         if name in BATCH_METHODS and (shared := changed_in_place(line, self.own)):
             reduces = "evaluation_reducer" in plan.all_methods or bool(plan.own.reducers)
@@ -270,8 +267,7 @@ class _Rewriting:
             texts = self.file.elsewhere.texts.values()
             train = self.own.get("train_batch")
             models = [m for m in plan.all_models if not modes.begins_training(train, m.attribute)]
-            if plan.is_whole:
-                models = surely(models, self.own, self.file.symbols, "__init__")
+            models = surely(models, plan, self.own, self.file.symbols, "__init__")
             made += modes.training_mode(models, self.node, self.own, texts)
         keeps = stepping.keeps_gradients(self.node, plan, self.file)
         made += [syntax.method(gradients.KEEPING)] if keeps else []
@@ -281,9 +277,8 @@ class _Rewriting:
         odd = odd_makers(plan.own, self.own, self.file.elsewhere)
         more = any(parent.all_reducers for parent in plan.parents)
         # There is no validation before its loader.
-        kept = [*plan.own.reducers]
-        if plan.is_whole:
-            kept = surely(kept, self.own, self.file.symbols, "__init__", _LOADING)
+        first = ("__init__", "build_validation_data_loader")
+        kept = surely(plan.own.reducers, plan, self.own, self.file.symbols, *first)
         reducers = reducer_hooks(kept, odd, callbacks_update=updating, are_others=more)
         if not plan.is_mixin and plan.keeps_modes and plan.knows_models:
             mode, back = modes.validation_hooks(plan.all_models)
@@ -303,7 +298,7 @@ class _Rewriting:
 
     def _inherits_loader(self) -> bool:
         """Whether the validation loader is that of a base which is not evaluated as a whole."""
-        plan, name = self.plan, _LOADING
+        plan, name = self.plan, "build_validation_data_loader"
         if plan.is_mixin or not plan.evaluates_whole or name in self.own:
             return False
         is_whole = any(p.evaluates_whole for p in plan.ancestors[1:])

@@ -5,9 +5,10 @@ from collections.abc import Collection, Mapping
 import libcst as cst
 
 from det_compat.analysis.expressions import words
+from det_compat.migrate.to_lightning.data.drawn import draws, with_buffers
 from det_compat.migrate.to_lightning.early.late import DRAWING, FILLING, is_device, is_late, targets
 from det_compat.migrate.to_lightning.early.telling import apart
-from det_compat.migrate.to_lightning.plan import TrialPlan
+from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import reachable
@@ -25,8 +26,13 @@ def never_later(node: cst.ClassDef, plan: TrialPlan, asked: Collection[str]) -> 
     return {*own} & names if not plan.is_mixin else set()
 
 
-def left_to_lightning(node: cst.ClassDef, early: Collection[str], symbols: Symbols) -> cst.ClassDef:
+def left_to_lightning(
+    node: cst.ClassDef, early: Collection[str], plan: TrialPlan, file: LightningFile
+) -> cst.ClassDef:
     """A trial that leaves it to Lightning to move what it keeps in methods that are ``early``."""
+    symbols = file.symbols
+    if plan.is_whole:
+        node = with_buffers(node, symbols, file.elsewhere.asked)
     own = syntax.methods(node)
     # A property and its setter have one name.
     made = {own[name]: without_devices(own[name], symbols) for name in early}
@@ -74,7 +80,9 @@ def without_devices(init: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:
         if is_tensor(maker):
             if "requires_grad" in syntax.code(plain) or sets.count(target) > 1:
                 return line
-            text = f'{me}.register_buffer("{attribute}", {syntax.code(plain)}, persistent=False)'
+            # What is drawn again would be something else.
+            kind = "" if draws(plain) else ", persistent=False"
+            text = f'{me}.register_buffer("{attribute}", {syntax.code(plain)}{kind})'
             return line.with_changes(body=[cst.Expr(syntax.expression(text))])
         is_asked = not asked.isdisjoint((target, syntax.code(plain)))
         is_model = is_class(maker) or is_asked

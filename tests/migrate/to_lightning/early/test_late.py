@@ -12,7 +12,7 @@ _AB = (("a", 1), ("b", 2))
     [
         pytest.param(
             "torch.randn(2, 2).to(context.device)",
-            'self.register_buffer("kept", torch.randn(2, 2), persistent=False)',
+            'self.register_buffer("kept", torch.randn(2, 2))',
             id="a tensor",
         ),
         pytest.param(

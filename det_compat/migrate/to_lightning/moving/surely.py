@@ -8,6 +8,7 @@ import libcst as cst
 
 from det_compat.migrate.to_lightning.class_facts import WrappedModel, WrappedReducer
 from det_compat.migrate.to_lightning.optimization.kept import block, kept_by
+from det_compat.migrate.to_lightning.plan import TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
 
@@ -16,6 +17,7 @@ _Made = TypeVar("_Made", WrappedModel, WrappedReducer)
 
 def surely(
     found: Iterable[_Made],
+    plan: TrialPlan,
     own: Mapping[str, cst.FunctionDef],
     symbols: Symbols,
     *starts: str,
@@ -24,11 +26,13 @@ def surely(
 
     Args:
         found: what it wraps.
-        own: its methods, of which no heir has others.
+        plan: what becomes of it.
+        own: its methods.
         symbols: what placeholders stand for.
         starts: the methods.
     """
-    made = _surely_kept(own, symbols, starts)
+    # An heir may have other methods.
+    made = _surely_kept(own, symbols, starts) if plan.is_whole else set[str]()
     return [
         replace(each, may_lack=False) if each.attribute.removeprefix("*") in made else each
         for each in found
