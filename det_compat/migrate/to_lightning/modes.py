@@ -14,6 +14,8 @@ import libcst as cst
 
 from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.class_facts import WrappedModel
+from det_compat.migrate.to_lightning.moving.surely import surely
+from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.to_lightning.unwrapped import called
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
@@ -22,6 +24,7 @@ from det_compat.migrate.tree.trial_attributes import (
     VALIDATING,
     is_there,
     reachable,
+    values_set,
 )
 
 #: The hooks that are made: for a start, or a checkpoint that is gone on with, and for each epoch.
@@ -179,23 +182,48 @@ def _text(arg: cst.Arg) -> str:
 
 
 def training_mode(
-    models: Iterable[WrappedModel],
-    node: cst.ClassDef,
-    own: Mapping[str, cst.FunctionDef],
-    texts: Iterable[str],
+    node: cst.ClassDef, own: Mapping[str, cst.FunctionDef], plan: TrialPlan, file: LightningFile
 ) -> list[cst.BaseStatement]:
-    """The hooks that put models into training mode; none for none.
+    """The hooks that put the models of a trial into training mode, if they may be in another.
 
-    Lightning calls the hook of an epoch's start for no epoch that a checkpoint goes on with. Each
-    epoch needs it where batches leave a mode behind, or a model of the ``texts`` has its own.
+    Lightning calls the hook of an epoch's start for no epoch that a checkpoint goes on with, so
+    models that may come in evaluation mode need that of the whole start. Each epoch needs it where
+    batches leave a mode behind, or a model of the project has its own.
     """
-    lines = "".join(map(_line, models))
+    come_evaluating = file.makes_evaluating and bool(plan.own.models or plan.own.optimizers)
+    come_evaluating = come_evaluating or makes_unknown(node, file.symbols, file.elsewhere)
+    may_be = come_evaluating or leaves_evaluating(node, own)
+    if plan.is_mixin or TRAINING_HOOK in own or not may_be:
+        return []
+    train = own.get("train_batch")
+    models = [m for m in plan.all_models if not begins_training(train, m.attribute)]
+    models = surely(models, plan, own, file.symbols, "__init__")
+    lines = "".join(map(_line, (each for each in models if not _is_loss(each, own))))
     if not lines:
         return []
-    is_again = leaves_evaluating(node, own) or any("def train(" in text for text in texts)
-    names = (START, TRAINING_HOOK) if is_again else (START,)
+    has_own = any("def train(" in text for text in file.elsewhere.texts.values())
+    making = {*reachable(own, "__init__")} - {*reachable(own, *own.keys() - {"__init__"})}
+    kept = [line for line in syntax.body_of(node) if line not in {own[name] for name in making}]
+    is_again = has_own or leaves_evaluating(syntax.with_body(node, kept), own)
+    comes = come_evaluating or has_own or any(_evaluating(own[name]) for name in making)
+    names = [START] * (comes or not is_again) + [TRAINING_HOOK] * is_again
     comment = "    # models that come in evaluation mode would be trained in it\n"
     return [syntax.method(f"def {name}(self):\n{comment}{lines}") for name in names]
+
+
+def _is_loss(model: WrappedModel, own: Mapping[str, cst.FunctionDef]) -> bool:
+    """Whether a model is a loss of torch's, which is the same in any mode."""
+    made = [
+        value
+        for method in own.values()
+        for target, value in values_set(method)
+        if syntax.code(target) == f"{syntax.self_name(method)}.{model.attribute}"
+    ]
+    calls = ([syntax.code(call.func) for call in syntax.find(v, cst.Call)] for v in made)
+    return bool(made) and all(names and _LOSS.fullmatch(names[-1]) for names in calls)
+
+
+_LOSS = re.compile(r"(torch\.)?nn\.\w+Loss")
 
 
 def begins_training(method: cst.FunctionDef | None, attribute: str) -> bool:

@@ -263,12 +263,7 @@ class _Rewriting:
         made += [syntax.method(_NO_SANITY_CHECK)] if self._refuses_sanity_check() else []
         if self._inherits_loader():
             made.append(syntax.method(loaders.WHOLE_LOADER))
-        if self._changes_modes():
-            texts = self.file.elsewhere.texts.values()
-            train = self.own.get("train_batch")
-            models = [m for m in plan.all_models if not modes.begins_training(train, m.attribute)]
-            models = surely(models, plan, self.own, self.file.symbols, "__init__")
-            made += modes.training_mode(models, self.node, self.own, texts)
+        made += modes.training_mode(self.node, self.own, plan, self.file)
         keeps = stepping.keeps_gradients(self.node, plan, self.file)
         made += [syntax.method(gradients.KEEPING)] if keeps else []
         made += [late_hook(self._late_metrics)] if self._late_metrics else []
@@ -303,15 +298,6 @@ class _Rewriting:
             return False
         is_whole = any(p.evaluates_whole for p in plan.ancestors[1:])
         return not is_whole and bool(plan.parameters(name))
-
-    def _changes_modes(self) -> bool:
-        """Whether models may be in evaluation mode when training begins or goes on."""
-        if self.plan.is_mixin or modes.TRAINING_HOOK in self.own:
-            return False
-        if self.file.makes_evaluating and (self.plan.own.models or self.plan.own.optimizers):
-            return True
-        unknown = modes.makes_unknown(self.node, self.file.symbols, self.file.elsewhere)
-        return unknown or modes.leaves_evaluating(self.node, self.own)
 
     def _calls_evaluation(self) -> bool:
         """Whether the class keeps its evaluation, and needs a validation_step that calls it."""

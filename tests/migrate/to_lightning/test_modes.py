@@ -14,7 +14,23 @@ START, EPOCH = "on_train_start", "on_train_epoch_start"
 @pytest.mark.parametrize("start", ["self.model.eval()", "self.model.train(False)"])
 def test_models_train_in_training_mode(tmp_path, start):
     made = rewritten(tmp_path, trial(("loss = ", f"{start}\n        loss = ")))
+    assert START not in made
+    assert method(made, EPOCH) == HOOK.format(EPOCH)
+
+
+@pytest.mark.parametrize("start", ["self.model.eval()", "self.model.train(False)"])
+def test_a_model_that_is_made_in_evaluation_mode_trains_in_the_other(tmp_path, start):
+    made = rewritten(
+        tmp_path, trial(("        self.opt = ", f"        {start}\n        self.opt = "))
+    )
     assert method(made, START) == HOOK.format(START)
+    assert EPOCH not in made
+
+
+def test_losses_have_no_mode(tmp_path):
+    loss = "        self.loss = context.wrap_model(torch.nn.MSELoss())\n"
+    change = ("        self.model =", f"{loss}        self.model =")
+    made = rewritten(tmp_path, trial(change, ("loss = ", "self.model.eval()\n        loss = ")))
     assert method(made, EPOCH) == HOOK.format(EPOCH)
 
 
@@ -106,7 +122,7 @@ LOOKED = "self.model.eval()\n        {}self.look()\n        self.model{}.train({
 )
 def test_a_model_may_be_put_back_at_once(tmp_path, between, part, mode, is_back):
     made = rewritten(tmp_path, trial(("loss = ", LOOKED.format(between, part, mode))))
-    assert (START not in made) == is_back
+    assert (EPOCH not in made) == is_back
 
 
 def test_an_heir_knows_the_models_of_its_base(tmp_path):
