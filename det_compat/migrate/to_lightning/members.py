@@ -194,8 +194,8 @@ class _Members(LightningTransformer):
         if not others or is_there or not syntax.has_attribute(updated, HYPERPARAMETERS):
             return updated
         made = hyperparameters(others)
-        body = [*syntax.body_of(updated)]
-        at = next((i for i, n in enumerate(body, 1) if _is_init(n)), len(body))
+        body, init = [*syntax.body_of(updated)], syntax.methods(updated).get("__init__")
+        at = next((i for i, n in enumerate(body, 1) if n is init), len(body))
         return syntax.with_body(updated, [*body[:at], made, *body[at:]])
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
@@ -356,19 +356,23 @@ class _Members(LightningTransformer):
         return symbol.original if text.isidentifier() else None
 
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> syntax.Expression:
+        asked = self.symbols.called(original.value)
+        if asked is not None and (asked[1], original.attr.value) == ("to_device", "device"):
+            module = self.symbols.module(asked[0])
+            return syntax.expression(OF_PROCESS if self._is_early else f"{module}.device")
         found = self.symbols.member(updated)
         if found is not None and found[1] == "get_hparam" and original not in self._asking:
             given = self._given_getter(updated)
             getter = f"{self.symbols.module(found[0])}.hparams.__getitem__"
             return syntax.expression(getter) if given is None else given
         wrapped = self._wrapped(found[1]) if found is not None and found[1] in _LISTS else None
-        if found is not None and wrapped is not None:
-            module = self.symbols.module(found[0])
-            return syntax.expression(f"[{', '.join(name.format(module) for name in wrapped)}]")
-        text = self._text(found[1], _READ) if found is not None and found[1] in _READ else None
-        if found is None or text is None:
+        if found is None:
             return updated
-        return syntax.expression(text.format(self.symbols.module(found[0])))
+        module = self.symbols.module(found[0])
+        if wrapped is not None:
+            return syntax.expression(f"[{', '.join(name.format(module) for name in wrapped)}]")
+        text = self._text(found[1], _READ) if found[1] in _READ else None
+        return updated if text is None else syntax.expression(text.format(module))
 
 
 #: What a context has of what was wrapped, and by what.
@@ -387,10 +391,6 @@ def _listed(plan: TrialPlan, member: str) -> list[str]:
         "lr_schedulers": [scheduler.attribute for scheduler in plan.all_schedulers],
     }[member]
     return [f"*{{0}}.{n[1:]}" if n.startswith("*") else f"{{0}}.{n}" for n in names]
-
-
-def _is_init(line: cst.BaseStatement) -> bool:
-    return isinstance(line, cst.FunctionDef) and line.name.value == "__init__"
 
 
 def _catching_keys(handler: cst.ExceptHandler) -> cst.ExceptHandler:

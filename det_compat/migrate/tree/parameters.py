@@ -380,8 +380,9 @@ def _lookups(node: cst.CSTNode, is_one: Callable[[cst.CSTNode], bool]) -> Iterat
     elif is_one(node):
         yield None
     else:
-        # The names of attributes and keywords are no variables.
+        # The names of attributes and keywords are no variables, and those of parameters no uses.
         skipped = {id(getattr(node, part, None)) for part in ("attr", "keyword")}
+        skipped |= {id(node.name)} if isinstance(node, cst.Param) else set()
         for child in children(node):
             if id(child) not in skipped:
                 yield from _lookups(child, is_one)

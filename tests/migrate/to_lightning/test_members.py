@@ -20,6 +20,7 @@ from tests.migrate.rewriting import HEADER, method, rewritten, trial
         ("self.context.get_hparam(name)", "self.hparams[name]"),
         ("self.context.get_data_config()", "self.hparams.data"),
         ("self.context.to_device(torch.ones(2))", "torch.ones(2).to(self.device)"),
+        ("self.context.to_device(torch.ones(2)).device.index", "self.device.index"),
         (
             "self.context.to_device(batch[0])",
             "self.transfer_batch_to_device(batch[0], self.device, 0)",

@@ -105,3 +105,17 @@ with pytorch.init(hparams={"global_batch_size": 4}, exp_conf=CONFIG) as context:
     assert "max_epochs: int,\n" in made
     (main,) = [f for f in migrate([str(tmp_path)], "lightning").files if f.path.name == "main.py"]
     assert f"max_epochs=CONFIG{EPOCHS}".encode() in main.after
+
+
+def test_what_is_looked_up_by_name_alone_is_no_dict_of_its_own(tmp_path):
+    """Some configs may have more hyperparameters, which come by ``**hparams`` then."""
+    (tmp_path / "const.yaml").write_text(CONFIG)
+    (tmp_path / "more.yaml").write_text(CONFIG.replace("{global", "{tied: 1, global"))
+    lines = (
+        "hparams = context.get_hparams()\n        self.data = context.get_data_config()\n"
+        "        self.x = hparams['tied']\n"
+    )
+    made = rewritten(tmp_path, trial(("self.context = context\n", lines)))
+    assert "**hparams" in method(made, "__init__")
+    assert "    hparams = self.hparams\n" in method(made, "__init__")
+    assert "hyperparameters(self)" not in made
