@@ -9,12 +9,7 @@ import libcst as cst
 
 from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.metrics.names import are_shared, every_name, known_names
-from det_compat.migrate.to_lightning.optimization.kept import (
-    Wrapping,
-    called_often,
-    may_lack,
-    wrappings,
-)
+from det_compat.migrate.to_lightning.optimization.kept import Wrapping, called_often, wrappings
 from det_compat.migrate.to_lightning.optimization.step_modes import (
     INTERVALS,
     choices,
@@ -199,14 +194,14 @@ def facts_of(
     early = reachable(own, "__init__")
     late = {w.attribute for n in own.keys() - early for w in wrappings(own[n], symbols)}
     init = own.get("__init__", cst.Pass())
-    reducers = tuple(made for w in wrapped if (made := _reducer(w, own)) is not None)
-    others = (_reducer(w, own, validates=False) for w in wrapped)
+    reducers = tuple(made for w in wrapped if (made := _reducer(w)) is not None)
+    others = tuple(made for w in wrapped if (made := _reducer(w, validates=False)) is not None)
     return ClassFacts(
         name=node.name.value,
         bases=frozenset(syntax.code(base.value) for base in node.bases),
         methods={name: _parameters(method) for name, method in own.items()},
         models=distinct(
-            WrappedModel(w.starred, may_lack(w, own)) for w in wrapped if w.member == "wrap_model"
+            WrappedModel(w.starred, w.is_conditional) for w in wrapped if w.member == "wrap_model"
         ),
         optimizers=distinct(w.starred for w in wrapped if w.member == "wrap_optimizer"),
         lacking=frozenset(
@@ -225,7 +220,7 @@ def facts_of(
             if w.member == "wrap_lr_scheduler"
         ),
         reducers=reducers,
-        training_reducers=tuple(made for made in others if made is not None),
+        training_reducers=others,
         unkept=frozenset(
             member
             for member in ("wrap_model", "wrap_optimizer", "wrap_lr_scheduler", "wrap_reducer")
@@ -360,9 +355,7 @@ def _without(
     return node
 
 
-def _reducer(
-    found: Wrapping, own: Mapping[str, cst.FunctionDef], *, validates: bool = True
-) -> WrappedReducer | None:
+def _reducer(found: Wrapping, *, validates: bool = True) -> WrappedReducer | None:
     """A reducer of validation metrics, or of training metrics alone; None for another."""
     if found.member not in ("wrap_reducer", "experimental.wrap_reducer"):
         return None
@@ -379,7 +372,7 @@ def _reducer(
         found.starred,
         known,
         found.loop,
-        may_lack=may_lack(found, own),
+        may_lack=found.is_conditional and not found.is_list,
         made_by=_maker(syntax.argument(found.call, 0, "reducer")),
     )
 

@@ -7,7 +7,6 @@ mode when it was handed over would be trained in it.
 
 import re
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 
 import libcst as cst
@@ -197,7 +196,7 @@ def training_mode(
         return []
     train = own.get("train_batch")
     models = [m for m in plan.all_models if not begins_training(train, m.attribute)]
-    models = surely(models, plan, own, file.symbols, "__init__")
+    models = surely(models, plan, own, "__init__")
     lines = "".join(map(_line, (each for each in models if not _is_loss(each, own))))
     if not lines:
         return []
@@ -257,7 +256,8 @@ def with_one_start(body: list[cst.BaseStatement], *, is_heir: bool) -> list[cst.
 
 def _line(model: WrappedModel) -> str:
     name = model.attribute.removeprefix("*")
-    made = f"    self.{name}.train()\n"
     if name != model.attribute:
-        made = f"    for model in self.{name}:\n        model.train()\n"
-    return f"    if {is_there(name)}:\n{textwrap.indent(made, '    ')}" if model.may_lack else made
+        return f"    for model in self.{name}:\n        model.train()\n"
+    if model.may_lack:
+        return f"    if {is_there(name)}:\n        self.{name}.train()\n"
+    return f"    self.{name}.train()\n"

@@ -273,7 +273,7 @@ class _Rewriting:
         more = any(parent.all_reducers for parent in plan.parents)
         # There is no validation before its loader.
         first = ("__init__", "build_validation_data_loader")
-        kept = surely(plan.own.reducers, plan, self.own, self.file.symbols, *first)
+        kept = surely(plan.own.reducers, plan, self.own, *first)
         reducers = reducer_hooks(kept, odd, callbacks_update=updating, are_others=more)
         if not plan.is_mixin and plan.keeps_modes and plan.knows_models:
             mode, back = modes.validation_hooks(plan.all_models)

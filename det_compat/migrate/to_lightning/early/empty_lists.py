@@ -45,7 +45,7 @@ def with_empty_lists(
         for name in dict.fromkeys(names)
         if name not in asked
         and f"{own_name}.{name}" in set_early
-        and not _is_set(syntax.body_of(init), f"{own_name}.{name}", own)
+        and not is_set(syntax.body_of(init), f"{own_name}.{name}", own)
     ]
     if not missing:
         return [*body]
@@ -58,7 +58,7 @@ def with_empty_lists(
     return [made if line is init else line for line in body]
 
 
-def _is_set(
+def is_set(
     lines: Iterable[cst.BaseStatement],
     target: str,
     own: Mapping[str, cst.FunctionDef],
@@ -68,10 +68,10 @@ def _is_set(
     for line in lines:
         if syntax.target_of(line) == target:
             return True
-        if isinstance(line, cst.With) and _is_set(syntax.body_of(line), target, own, above):
+        if isinstance(line, cst.With) and is_set(syntax.body_of(line), target, own, above):
             return True
         if isinstance(line, cst.If) and all(
-            _is_set(part, target, own, above) for part in _branches(line)
+            is_set(part, target, own, above) for part in _branches(line)
         ):
             return True
         call = syntax.call_of(line)
@@ -80,7 +80,7 @@ def _is_set(
             name in own
             and name not in above
             and owner == target.partition(".")[0]
-            and _is_set(syntax.body_of(own[name]), target, own, (*above, name))
+            and is_set(syntax.body_of(own[name]), target, own, (*above, name))
         ):
             return True
         if any(syntax.find(line, cst.Return)):

@@ -12,7 +12,6 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line
 from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.trial_attributes import values_set
 
 #: What names are made from that a dict has as its keys.
 BY_KEY = "its keys"
@@ -58,7 +57,7 @@ class Wrapping:
 
 def wrappings(method: cst.FunctionDef, symbols: Symbols) -> Iterator[Wrapping]:
     """What a method wraps and keeps on its object."""
-    found = [*kept_by(method, symbols)]
+    found = [*_wrappings(method, symbols)]
     for number, (line, wrapping) in enumerate(found):
         later = [at for at, other in found[number + 1 :] if other.attribute == wrapping.attribute]
         # Of several that follow each other, the attribute keeps the last.
@@ -80,8 +79,7 @@ def _are_exclusive(method: cst.FunctionDef, line: Line, other: Line) -> bool:
     return line is other
 
 
-def kept_by(method: cst.FunctionDef, symbols: Symbols) -> Iterator[tuple[Line, Wrapping]]:
-    """What a method wraps and keeps, however often, and the statement that does."""
+def _wrappings(method: cst.FunctionDef, symbols: Symbols) -> Iterator[tuple[Line, Wrapping]]:
     own = syntax.self_name(method)
     set_to = (pair for line in syntax.find(method, cst.Assign) for pair in syntax.pairs(line))
     modes = {syntax.code(target) for target, _ in set_to}
@@ -130,23 +128,6 @@ def called_often(own: Mapping[str, cst.FunctionDef]) -> set[str]:
     return {name for name in own if calls.count(name) > 1}
 
 
-def may_lack(found: Wrapping, own: Mapping[str, cst.FunctionDef]) -> bool:
-    """Whether an object may be without the attribute that keeps what was wrapped.
-
-    A list to which something is added was one before.
-    """
-    if not found.is_list:
-        return found.is_conditional
-    values = [
-        value
-        for method in own.values()
-        for target, value in values_set(method)
-        if syntax.code(target) == f"{syntax.self_name(method)}.{found.attribute}"
-    ]
-    is_set = any(found.call is call for value in values for call in syntax.find(value, cst.Call))
-    return found.is_conditional and is_set and len(values) == 1
-
-
 def _always_sets(
     body: Sequence[cst.BaseStatement], target: str, line: cst.BaseStatement | None
 ) -> bool:
@@ -156,10 +137,10 @@ def _always_sets(
         is_set = line is None and syntax.target_of(each) == target
         if each is line or isinstance(small, cst.Raise) or (is_set and not _is_none(small)):
             return True
-        if isinstance(each, cst.With) and _always_sets(block(each.body), target, line):
+        if isinstance(each, cst.With) and _always_sets(_block(each.body), target, line):
             return True
         if isinstance(each, cst.If) and each.orelse is not None:
-            parts = [block(each.body), _otherwise(each.orelse)]
+            parts = [_block(each.body), _otherwise(each.orelse)]
             if all(_always_sets(part, target, None) for part in parts):
                 return True
     return False
@@ -170,11 +151,10 @@ def _is_none(small: cst.BaseSmallStatement | None) -> bool:
 
 
 def _otherwise(orelse: cst.If | cst.Else) -> Sequence[cst.BaseStatement]:
-    return [orelse] if isinstance(orelse, cst.If) else block(orelse.body)
+    return [orelse] if isinstance(orelse, cst.If) else _block(orelse.body)
 
 
-def block(suite: cst.BaseSuite) -> Sequence[cst.BaseStatement]:
-    """The statements of a block; none of what stands behind a colon."""
+def _block(suite: cst.BaseSuite) -> Sequence[cst.BaseStatement]:
     return suite.body if isinstance(suite, cst.IndentedBlock) else ()
 
 

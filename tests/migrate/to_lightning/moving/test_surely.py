@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.migrate.rewriting import method, rewritten, trial
 
 GUARD = "is not None"
-MEAN = "context.wrap_reducer(lambda x: sum(x), 'mean')"
 
 
 @pytest.mark.parametrize(
@@ -50,16 +47,3 @@ def test_what_a_loader_makes_is_there_when_a_validation_starts(lines, is_sure, t
     loader = "    def build_validation_data_loader(self):\n"
     made = rewritten(tmp_path, trial((loader, f"{loader}{lines}{reducing}")))
     assert (GUARD in method(made, "on_validation_start")) is not is_sure
-
-
-@pytest.mark.parametrize("is_made", [True, False])
-def test_a_list_that_is_made_at_times_is_asked_for_first(is_made, tmp_path):
-    wrapping = f"self.means = [{MEAN} for _ in range(2)]"
-    source = trial(
-        ("self.context = context\n", f"if context.get_hparam('some'):\n            {wrapping}\n")
-    )
-    found: dict[str, Any] = {}
-    exec(rewritten(tmp_path, source), found)
-    module = found["Trial"](some=is_made, global_batch_size=1)
-    module.on_validation_start()
-    assert hasattr(module, "means") is is_made
