@@ -3,7 +3,10 @@
 import libcst as cst
 
 from det_compat.migrate.to_lightning.plan import LightningFile
+from det_compat.migrate.to_lightning.taken.reserved import RESERVED
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.marks import above
+from det_compat.migrate.tree.symbols import Symbols
 
 _METHODS = {
     "wrap_model": """\
@@ -26,6 +29,32 @@ def step_optimizer(self, optimizer, clip_grads=None, auto_zero_grads=True, scale
 }
 
 
+def _kept(node: cst.ClassDef, symbols: Symbols) -> cst.ClassDef:
+    """A trial with attributes for the models that it wraps, and has in variables alone."""
+    init = syntax.methods(node).get("__init__")
+    if init is None:
+        return node
+    own, body = syntax.self_name(init), list[cst.BaseStatement]()
+    taken = {each.attr.value for each in syntax.find(node, cst.Attribute)} | {*RESERVED}
+    for line in syntax.body_of(init):
+        call, name = syntax.call_of(line), syntax.target_of(line) or ""
+        model = call.args[0].value if call is not None and len(call.args) == 1 else None
+        is_wrapped = symbols.method(call) == "wrap_model" and name.isidentifier()
+        if model is None or not is_wrapped or name in {*taken, *syntax.methods(node)}:
+            body.append(line)
+            continue
+        is_same = syntax.code(model) == name
+        small = syntax.simple(line)
+        assert small is not None
+        plain = line.with_deep_changes(small, value=model)
+        keeps = syntax.statement(f"{own}.{name} = {name}")
+        comments = getattr(line, "leading_lines", ())
+        body += [above(keeps, comments)] if is_same else [plain, keeps]
+        taken.add(name)
+    is_other = any(a is not b for a, b in zip(body, syntax.body_of(init), strict=False))
+    return syntax.with_node(node, init, syntax.with_body(init, body)) if is_other else node
+
+
 def write_out_handed(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Give a module the methods of the context that its class hands to other code.
 
@@ -33,7 +62,6 @@ def write_out_handed(tree: cst.Module, file: LightningFile) -> cst.Module:
     """
 
     def written(node: cst.ClassDef) -> cst.ClassDef:
-        called = {call.func for call in syntax.find(node, cst.Call)}
         free = _METHODS.keys() - syntax.methods(node).keys()
         used: set[str] = set()
 
@@ -47,6 +75,8 @@ def write_out_handed(tree: cst.Module, file: LightningFile) -> cst.Module:
 
         if node.name.value not in file.plans:
             return node
+        node = _kept(node, file.symbols)
+        called = {call.func for call in syntax.find(node, cst.Call)}
         changed = syntax.each(node, cst.Attribute, handed)
         more = [syntax.method(_METHODS[name]) for name in sorted(used)]
         return syntax.with_body(changed, [*syntax.body_of(changed), *more]) if more else node

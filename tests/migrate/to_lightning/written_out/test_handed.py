@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.migrate.rewriting import method, rewritten, trial
@@ -46,3 +48,29 @@ def test_the_methods_do_what_those_of_the_context_did():
     step(module, optimizer, lambda params: torch.nn.utils.clip_grad_value_(params, 0.5))
     assert layer.weight.item() == pytest.approx(before - 0.5)
     assert layer.weight.grad is None
+
+
+def test_a_model_in_a_variable_is_an_attribute(tmp_path):
+    lines = (
+        "net = torch.nn.Linear(1, 1)\n        # seen\n        net = context.wrap_model(net)\n"
+        "        other = context.wrap_model(torch.nn.Linear(1, 1))\n"
+        "        self.made = [net, other]\n"
+    )
+    made = rewritten(tmp_path, trial((INIT, f"{INIT}        {lines}")))
+    assert "# seen\n        self.net = net\n" in made
+    assert "other = torch.nn.Linear(1, 1)\n        self.other = other\n" in made
+    assert "wrap_model" not in made
+    namespace: dict[str, Any] = {}
+    exec(made, namespace)
+    names = {name for name, _ in namespace["Trial"](global_batch_size=1).named_children()}
+    assert names == {"net", "other", "model"}
+
+
+@pytest.mark.parametrize("name", ["logger", "taken"])
+def test_a_name_that_means_something_else_is_no_attribute(name, tmp_path):
+    lines = f"self.taken = 1\n        {name} = context.wrap_model(torch.nn.Linear(1, 1))\n"
+    made = rewritten(
+        tmp_path, trial((INIT, f"{INIT}        {lines}        self.made = [{name}]\n"))
+    )
+    assert f"self.{name} = {name}\n" not in made
+    assert "def wrap_model(" in made
