@@ -50,13 +50,16 @@ def test_the_methods_do_what_those_of_the_context_did():
     assert layer.weight.grad is None
 
 
+SCORE = "class Score:\n    def __init__(self, net):\n        self.get = lambda: net\n\n\n"
+
+
 def test_a_model_in_a_variable_is_an_attribute(tmp_path):
     lines = (
         "net = torch.nn.Linear(1, 1)\n        # seen\n        net = context.wrap_model(net)\n"
         "        other = context.wrap_model(torch.nn.Linear(1, 1))\n"
-        "        self.made = [net, other]\n"
+        "        self.made = Score(net), Score(other)\n"
     )
-    made = rewritten(tmp_path, trial((INIT, f"{INIT}        {lines}")))
+    made = rewritten(tmp_path, SCORE + trial((INIT, f"{INIT}        {lines}")))
     assert "# seen\n        self.net = net\n" in made
     assert "other = torch.nn.Linear(1, 1)\n        self.other = other\n" in made
     assert "wrap_model" not in made
@@ -69,8 +72,7 @@ def test_a_model_in_a_variable_is_an_attribute(tmp_path):
 @pytest.mark.parametrize("name", ["logger", "taken"])
 def test_a_name_that_means_something_else_is_no_attribute(name, tmp_path):
     lines = f"self.taken = 1\n        {name} = context.wrap_model(torch.nn.Linear(1, 1))\n"
-    made = rewritten(
-        tmp_path, trial((INIT, f"{INIT}        {lines}        self.made = [{name}]\n"))
-    )
+    lines += f"        self.made = Score({name})\n"
+    made = rewritten(tmp_path, SCORE + trial((INIT, f"{INIT}        {lines}")))
     assert f"self.{name} = {name}\n" not in made
     assert "def wrap_model(" in made
