@@ -35,6 +35,7 @@ class Family:
         trained: those of the nearest base that is a whole trial, which trains and validates by
             them; none if there is no such base.
         wraps: whether its own ``__init__`` is the last that runs.
+        clip: the method by which each class clips gradients; ``""`` if the one that trains does.
         problem: why it stays as it was.
     """
 
@@ -43,6 +44,7 @@ class Family:
     inherited: Mapping[str, cst.FunctionDef] = field(default_factory=dict)
     trained: Mapping[str, cst.FunctionDef] = field(default_factory=dict)
     wraps: bool = True
+    clip: str = ""
     problem: str = ""
 
 
@@ -96,6 +98,7 @@ class Families:
             if whole
             else {},
             wraps=scope in self._old and whole is None,
+            clip=self._clip([*relatives.values()]),
             problem=self._problem(relatives) if len(relatives) > 1 else "",
         )
 
@@ -115,13 +118,44 @@ class Families:
                 return f"the model of {scope.name} was built after its own __init__, too"
             if _ASKS_BASE.search(syntax.code(node)):
                 return f"{scope.name} calls train_batch or create_lr_scheduler of its base"
-        own = [*map(syntax.methods, relatives.values())]
-        clipping = [
-            each for each in own if _CLIPS in syntax.code(each.get("build_callbacks", _NONE))
-        ]
-        if clipping and clipping != [each for each in own if "train_batch" in each]:
+        nodes = [*relatives.values()]
+        if _clips_apart(nodes) and not self._clip(nodes):
             return "it clips gradients in another class than it trains in"
         return ""
+
+    def _clip(self, nodes: Sequence[cst.ClassDef]) -> str:
+        """The method by which each of some classes clips, of which one trains; ``""`` if none."""
+        own = [*map(syntax.methods, nodes)]
+        builds = [each["build_callbacks"] for each in own if "build_callbacks" in each]
+        is_plain = all(map(_clips_plainly, builds)) and not any(
+            ".build_callbacks(" in syntax.code(node) for node in nodes
+        )
+        trained = [each for each in own if "train_batch" in each]
+        if not _clips_apart(nodes) or not is_plain or len(trained) != 1:
+            return ""
+        taken = {name for each in own for name in each}
+        taken |= {n.attr.value for node in nodes for n in syntax.find(node, cst.Attribute)}
+        return next(name for name in ("clip_grads", "clip_trial_grads") if name not in taken)
+
+
+def _clips_apart(nodes: Iterable[cst.ClassDef]) -> bool:
+    """Whether other classes than those that train clip gradients."""
+    own = [*map(syntax.methods, nodes)]
+    clipping = [each for each in own if clips(each)]
+    return bool(clipping) and clipping != [each for each in own if "train_batch" in each]
+
+
+def clips(own: Mapping[str, cst.FunctionDef]) -> bool:
+    """Whether the callbacks of a class clip gradients."""
+    return _CLIPS in syntax.code(own.get("build_callbacks", _NONE))
+
+
+def _clips_plainly(build: cst.FunctionDef) -> bool:
+    """Whether callbacks are a dict that is written out, of which one at most clips."""
+    last = syntax.simple(syntax.body_of(build)[-1])
+    made = last.value if isinstance(last, cst.Return) else None
+    is_one = syntax.code(build).count(_CLIPS) < 2 and len(syntax.returns(build)) == 1
+    return is_one and isinstance(made, cst.Dict) and not syntax.local_names(build)
 
 
 def _methods(nodes: Iterable[cst.ClassDef]) -> dict[str, cst.FunctionDef]:

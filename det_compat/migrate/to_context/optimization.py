@@ -130,6 +130,28 @@ def _chosen(line: cst.BaseStatement | cst.Else | None) -> tuple[str, list[tuple[
     return (name, options) if line is None else ("", [])
 
 
+def clipping_method(
+    name: str, build: cst.FunctionDef | None, said: str, file: File
+) -> cst.FunctionDef:
+    """The method by which a class clips what the class that trains steps with.
+
+    Args:
+        name: of the method.
+        build: its ``build_callbacks``, if it has one.
+        said: the comment of a class that does not clip.
+        file: gets the import that the method needs.
+    """
+    entries = _entries(build, file)
+    if build is None or not entries:
+        return syntax.method(f"def {name}(self, params):\n    # {said}\n    pass\n")
+    made = ensure_type(entries[0].value, cst.Call)
+    function = _CALLBACKS[file.symbols.path(made.func) or ""]
+    value = syntax.replaced(_value(build, made), syntax.self_name(build), "self")
+    file.imports.new.add("import torch")
+    line = f"torch.nn.utils.{function}(params, {syntax.code(value)})"
+    return syntax.method(f"def {name}(self, params):\n    {line}\n")
+
+
 def without_clipping(build: cst.FunctionDef, file: File) -> cst.FunctionDef | None:
     """The method ``build_callbacks`` without what clips; None if it would build nothing."""
     entries = _entries(build, file)

@@ -9,9 +9,10 @@ from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_context.batch_methods import batch_methods, train_batch, without_model
 from det_compat.migrate.to_context.data_functions import DataFunction
-from det_compat.migrate.to_context.families import Family
+from det_compat.migrate.to_context.families import Family, clips
 from det_compat.migrate.to_context.optimization import (
     clipping,
+    clipping_method,
     is_wrapped,
     step_mode,
     with_plain_scheduler,
@@ -65,6 +66,8 @@ def _problem(node: cst.ClassDef, file: File, older: Older) -> str:
     missing = [name for name in needed if name not in own] if older.family.wraps else []
     if older.family.problem:
         return older.family.problem
+    if older.family.clip and _clips_otherwise(node, file, older):
+        return "it clips gradients in another class than it trains in"
     if missing:
         return f"{', '.join(missing)} of this trial is in no class that was read"
     has_data = any(name in own for name in _LOADERS) or older.functions.get("make_data_loaders")
@@ -74,6 +77,15 @@ def _problem(node: cst.ClassDef, file: File, older: Older) -> str:
     if create and step_mode(create, file) is None and not is_wrapped(create, file):
         return "its LR scheduler is made in a way that is not known"
     return ""
+
+
+def _clips_otherwise(node: cst.ClassDef, file: File, older: Older) -> bool:
+    """Whether a class clips by hyperparameters, or by callbacks that are not known."""
+    raw = [each for each in older.family.nodes if each.name.value == node.name.value]
+    build = syntax.methods(node).get("build_callbacks")
+    is_known = bool(clipping(build, (), "self.context", file))
+    is_said = any(clips(syntax.methods(each)) for each in raw)
+    return is_said != is_known or bool(clipping(None, older.hparams, "self.context", file))
 
 
 class _Rewriting:
@@ -93,7 +105,9 @@ class _Rewriting:
             "lr_scheduler", "trial_scheduler", made_by="create_lr_scheduler"
         )
         self._optimizer = next(n for n in ("opt", "trial_opt") if n not in taken)
-        self._clip = clipping(self._own.get("build_callbacks"), older.hparams, "self.context", file)
+        self._clip = f"self.{self._family.clip}" if self._family.clip else ""
+        build = self._own.get("build_callbacks")
+        self._clip = self._clip or clipping(build, older.hparams, "self.context", file)
 
     @property
     def _names(self) -> dict[str, str]:
@@ -126,17 +140,44 @@ class _Rewriting:
         body = [made for line in syntax.body_of(self._node) for made in self._made_of(line)]
         if "__init__" not in self._here and self._family.wraps:
             body = _below_fields(self._init(self._new_init()), body)
+        if not self._family.wraps and self._adds_scheduler():
+            body = _below_fields(self._with_scheduler(), body)
         if made := self._batch_methods():
             body.extend(made)
             self._file.imports.new.add("import torch")
         if not self._has_loaders and self._family.wraps:
             body.extend(_loader_methods())
+        if self._family.clip and self._decides_on_clipping():
+            build = self._here.get("build_callbacks")
+            trains = "train_batch" in self._here
+            said = "heirs clip gradients" if trains else "the base clips gradients, this does not"
+            body.append(clipping_method(self._family.clip, build, said, self._file))
         kept = {
             "wrap_model": self._model,
             "wrap_optimizer": self._optimizer,
             "wrap_lr_scheduler": self._scheduler,
         }
         return with_attributes(syntax.with_body(self._node, body), self._file, kept)
+
+    def _adds_scheduler(self) -> bool:
+        """Whether the class has an LR scheduler, and the base that wraps all else has none."""
+        name = "create_lr_scheduler"
+        return (
+            bool(self._family.trained) and name in self._here and name not in self._family.trained
+        )
+
+    def _with_scheduler(self) -> cst.FunctionDef:
+        init = syntax.body_of(self._new_init()) or syntax.statements("super().__init__(context)\n")
+        extra = ", context.get_hparams()" if _takes(self._here["create_lr_scheduler"], 2) else ""
+        text = f"self.{self._scheduler} = self.create_lr_scheduler(self.{self._optimizer}{extra})\n"
+        return syntax.with_body(self._new_init(), [*init, *syntax.statements(text)])
+
+    def _decides_on_clipping(self) -> bool:
+        """Whether the class clips otherwise than its base, or is the one that trains."""
+        has_more = "build_callbacks" in self._here
+        is_other = has_more and clips(self._family.inherited)
+        own = clipping(self._here.get("build_callbacks"), (), "self.context", self._file)
+        return "train_batch" in self._here or bool(own) or is_other
 
     def _batch_methods(self) -> list[cst.BaseStatement]:
         """What takes the place of losses and metrics; an heir has what its base has otherwise."""

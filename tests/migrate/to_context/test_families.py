@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import sys
+from types import ModuleType
+from typing import Any
 
 import pytest
+import pytorch_lightning as pl
 
 from det_compat.cli import main
 from tests.migrate.rewriting import method, rewritten
@@ -167,7 +170,10 @@ class Other(Base):
     ("more", "said"),
     [
         (TRAIN, "Trial calls train_batch or create_lr_scheduler of its base"),
-        (CALLBACKS, "it clips gradients in another class than it trains in"),
+        (
+            CALLBACKS.replace("}", ', "more": determined.pytorch.ClipGradsL2Value(1.0)}'),
+            "it clips gradients in another class than it trains in",
+        ),
         (OTHER, "Other, which has the same base, is no such trial"),
     ],
 )
@@ -176,6 +182,69 @@ def test_families_that_stay(tmp_path, more, said):
     assert f"# MIGRATE: {said}" in base
     assert "def train_batch(self, batch, model" in base
     assert "wrap_model" not in heir
+
+
+def test_an_heir_that_clips_by_what_is_not_known_is_marked(tmp_path):
+    _, heir = of_family(tmp_path, HEIR + CALLBACKS)
+    assert "# MIGRATE: it clips gradients in another class than it trains in" in heir
+
+
+CLIPPING = """\
+import torch
+from base import Base
+from determined.pytorch import ClipGradsL2Value
+
+
+class Trial(Base):
+    def build_model(self):
+        return torch.nn.Linear(2, 1)
+
+    def build_callbacks(self):
+        return {"clip": ClipGradsL2Value(0.01)}
+
+
+class Free(Trial):
+    def build_callbacks(self):
+        return {}
+
+
+class Decaying(Trial):
+    def create_lr_scheduler(self, optimizer):
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.1)
+        return LRScheduler(scheduler, step_mode=LRScheduler.StepMode.STEP_EVERY_EPOCH)
+"""
+
+
+def test_an_heir_clips_what_its_base_trains(tmp_path):
+    lines = BASE.splitlines(keepends=True)
+    at = next(i for i, line in enumerate(lines) if "def create_lr_scheduler" in line)
+    plain = "".join(lines[:at] + lines[at + 4 :]).replace("DataLoader([]", "DataLoader(DATA")
+    plain = plain.replace("class Base", "DATA = torch.ones(8, 2)\n\n\nclass Base")
+    heir = CLIPPING.replace("ClipGradsL2Value\n", "ClipGradsL2Value, LRScheduler\n")
+    base, made = of_family(tmp_path, heir, plain, to="lightning")
+    assert "MIGRATE" not in base + made
+    assert "        # heirs clip gradients\n        pass\n" in base
+    library = ModuleType("base")
+    exec(base, library.__dict__)
+    modules: dict[str, Any] = {"Base": library.__dict__["Base"]}
+    exec(made.replace("from base import Base\n", ""), modules)
+    moved = {}
+    for name in ("Trial", "Free", "Decaying"):
+        module = modules[name]()
+        before = module.model.weight.detach().clone()
+        pl.Trainer(
+            max_epochs=2,
+            accelerator="cpu",
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        ).fit(module)
+        moved[name] = float((module.model.weight.detach() - before).abs().max())
+    # Four steps with a rate of 0.1, of gradients that are 0.01 or 4; two of them with a hundredth.
+    assert moved["Trial"] == pytest.approx(0.004, rel=1e-3)
+    assert moved["Free"] == pytest.approx(1.6, rel=1e-3)
+    assert moved["Decaying"] == pytest.approx(0.0022, rel=1e-3)
 
 
 STANDARD = """\
