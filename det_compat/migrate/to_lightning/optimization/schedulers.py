@@ -150,7 +150,10 @@ def in_training(
         for each in other.ancestors
     }
     stepping = [each for each in family if _steps_batches(each)]
-    if not stepping or any(each.is_automatic for each in family):
+    # What only another heir of its base steps is nothing of this class.
+    lines_of = (each.ancestors for each in trials if plan in each.ancestors)
+    own = {*plan.ancestors}.union(*lines_of)
+    if own.isdisjoint(stepping) or any(each.is_automatic for each in family):
         return [*body]
     name, taken = "step_schedulers", {n for p in family for n in (*p.own.methods, *p.own.stores)}
     while name in taken:

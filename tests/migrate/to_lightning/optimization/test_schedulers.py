@@ -487,3 +487,28 @@ def _rates(module: type[pl.LightningModule], folder, steps) -> float:
         trainer.fit(module(global_batch_size=2), ckpt_path=path, weights_only=False)
         path = folder
     return trainer.optimizers[0].param_groups[0]["lr"]
+
+
+def test_what_another_heir_steps_is_not_asked_for(tmp_path):
+    lines = trial(header="").splitlines(keepends=True)
+    at = next(i for i, line in enumerate(lines) if "build_training_data_loader" in line)
+    loaders = next(i for i, line in enumerate(lines) if "def train_batch" in line)
+    base = "class Base(PyTorchTrial):\n" + "".join(lines[at:loaders])
+    one = "".join([*lines[:at], *lines[loaders:]]).replace("(PyTorchTrial)", "(Base)")
+    other = one.replace("class Trial", "class Other").replace(
+        "lr=0.1))\n", SCHEDULED.format("STEP_EVERY_EPOCH")
+    )
+    # Two steps are none of Lightning's.
+    step = "        self.context.step_optimizer(self.opt)\n"
+    other, one = (text.replace(step, step * 2) for text in (other, one))
+    made = rewritten(tmp_path, f"{HEADER}\n{base}\n\n{one}\n\n{other}")
+    assert "heirs have schedulers" not in made
+    assert made.count("self.scheduler.step()") == 1
+
+
+SCHEDULED = """\
+lr=0.1))
+        self.scheduler = context.wrap_lr_scheduler(
+            torch.optim.lr_scheduler.StepLR(self.opt, 2), LRScheduler.StepMode.{0}
+        )
+"""
