@@ -52,8 +52,14 @@ def statement(text: str) -> cst.BaseStatement:
 
 
 def statements(text: str) -> list[cst.BaseStatement]:
-    """The statements that ``text`` is."""
-    return [*cst.parse_module(text).body]
+    """The statements that ``text`` is, the first with the comments above it."""
+    module = cst.parse_module(text)
+    # What is above all code is a file's to LibCST, and no statement's.
+    said = [line for line in module.header if line.comment is not None]
+    if not said or not module.body:
+        return [*module.body]
+    lines = [*said, *getattr(module.body[0], "leading_lines", ())]
+    return [module.body[0].with_changes(leading_lines=lines), *module.body[1:]]
 
 
 def simple(node: cst.CSTNode) -> cst.BaseSmallStatement | None:
