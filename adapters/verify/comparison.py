@@ -80,16 +80,27 @@ class _Replayed:
     def _compare(self) -> None:
         if self.difference:
             return
+        recording, number = self._recording, self._given
+        where = None if self._iterator is None else self._difference()
         if self._iterator is None:
-            recording = self._recording
-            set_random_state(recording.at_next[self._given] if self._given else recording.at_iter)
-            self._iterator = iter(self._own[0])
-        set_random_state(self._recording.at_next[self._given])
-        batch = next(self._iterator, None)
-        where = difference(self._recording.batches[self._given], batch)
+            # Determined asked a sampler for its order with the first batch. One that draws it as
+            # soon as a loader begins needs the random state of that moment.
+            first = [recording.at_iter] if number == 0 else []
+            for began in (*first, recording.at_next[number]):
+                set_random_state(began)
+                self._iterator = iter(self._own[0])
+                where = self._difference()
+                if where is None:
+                    break
         if where is not None:
             part = f" at {where}" if where else ""
-            self.difference = f"batch {self._given} of the loader is another one{part}"
+            self.difference = f"batch {number} of the loader is another one{part}"
+
+    def _difference(self) -> str | None:
+        """Where the loader's next batch is another one than the original's; None if it is not."""
+        assert self._iterator is not None
+        set_random_state(self._recording.at_next[self._given])
+        return difference(self._recording.batches[self._given], next(self._iterator, None))
 
 
 class _Comparison(pl.Callback):

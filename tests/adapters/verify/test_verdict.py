@@ -85,6 +85,23 @@ class Stream(PyTorchTrial):
 """
 
 
+DRAWING = """\
+import torch
+from determined.pytorch import DataLoader
+
+
+class Drawn:
+    def __len__(self):
+        return 10
+
+    def __iter__(self):
+        return iter([[number, 0] for number in torch.randperm(10).tolist()])
+
+
+"""
+LOADER = "return DataLoader(torch.arange(30.0).reshape(10, 3), batch_sampler=Drawn())"
+
+
 def migrated(example: str, folder: Path) -> str:
     (result,) = [
         file
@@ -117,6 +134,12 @@ def verdicts(tmp_path_factory) -> dict[str, Verdict]:
     reads = "        self.context = context\n"
     path.write_text(text.replace(reads, f"{reads}        assert context.get_trial_seed() == 0\n"))
     pairs["no seed"] = Pair((path, "DigitsTrial"), pairs["same"].new, DIGITS, {"name": "x"})
+    path = folder / "drawing.py"
+    path.write_text(f"{DRAWING}{STREAM}".replace("return Numbers()", LOADER))
+    (result,) = migrate([str(path)], "lightning").files
+    (folder / "drawn.py").write_bytes(result.after)
+    new = (folder / "drawn.py", "Stream")
+    pairs["an order drawn at once"] = Pair((path, "Stream"), new, {"global_batch_size": 2})
     path = folder / "stream.py"
     path.write_text(STREAM)
     going, again = folder / "going.py", folder / "again.py"
@@ -131,7 +154,9 @@ def verdicts(tmp_path_factory) -> dict[str, Verdict]:
         return dict(zip(pairs, verify_all([*pairs.values()], batches=8), strict=True))
 
 
-@pytest.mark.parametrize("name", ["same", "metric", "0.12", "no seed", "a stream"])
+@pytest.mark.parametrize(
+    "name", ["same", "metric", "0.12", "no seed", "a stream", "an order drawn at once"]
+)
 def test_identical(verdicts, name):
     assert str(verdicts[name]) == "identical: 8 batches, every tensor bit for bit"
     assert verdicts[name].is_identical
