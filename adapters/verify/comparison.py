@@ -118,6 +118,11 @@ class _Comparison(pl.Callback):
             originals = zip(self._recording.paths, self._recording.weights[0], strict=True)
             self._models = [_model_at(pl_module, path, state) for path, state in originals]
             self._compare(0, "before the first batch")
+            known = [*pl_module.modules()]
+            for path, model in zip(self._recording.paths, self._models, strict=True):
+                if not any(model is each for each in known):
+                    name = ".".join(map(str, path or ("a model",)))
+                    raise Diverged(f"{name} is no submodule: no checkpoint of the module has it")
         set_random_state(self._recording.at_batch[self._batch])
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: Any) -> None:

@@ -102,6 +102,10 @@ class Drawn:
 LOADER = "return DataLoader(torch.arange(30.0).reshape(10, 3), batch_sampler=Drawn())"
 
 
+#: A model that Lightning does not find, as in a list.
+HIDDEN = "object.__setattr__(self, 'model', torch.nn.Linear(3, 1))"
+
+
 def migrated(example: str, folder: Path) -> str:
     (result,) = [
         file
@@ -148,6 +152,11 @@ def verdicts(tmp_path_factory) -> dict[str, Verdict]:
     again.write_text(result.after.decode().replace("return Continued(", "return ("))
     for name, new in {"a stream": going, "a stream that begins again": again}.items():
         pairs[name] = Pair((path, "Stream"), (new, "Stream"), {"global_batch_size": 2})
+    path = folder / "listed.py"
+    path.write_text(result.after.decode().replace("self.model = torch.nn.Linear(3, 1)", HIDDEN))
+    pairs["a hidden model"] = Pair(
+        pairs["a stream"].old, (path, "Stream"), {"global_batch_size": 2}
+    )
     pairs["no hparams"] = Pair(pairs["same"].old, pairs["same"].new)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "executable", executable())
@@ -174,6 +183,7 @@ def test_no_longer_than_the_config(verdicts):
         ("start", "different: model.0.weight diverges before the first batch"),
         ("loader", "different: batch 0 of the loader is another one at [0]"),
         ("a stream that begins again", "different: batch 4 of the loader is another one"),
+        ("a hidden model", "different: model is no submodule: no checkpoint of the module has it"),
         ("training", "different: batch 0: loss is "),
         ("validation", "different: validation 0: accuracy is "),
         (
