@@ -267,7 +267,10 @@ def added(tree: cst.Module, new: Collection[str]) -> cst.Module:
     body: list[cst.BaseStatement] = [*tree.body]
     there = {text for line in body for _, text in imported(line)}
     start = next((i for i, line in enumerate(body) if any(map(_is_ours, _modules(line)))), None)
-    start = _first_import(body) if start is None else start
+    if start is None:
+        start = _first_import(body)
+        while start < len(body) and _is_standard(body[start]):
+            start += 1
     others: list[str] = []
     for text in sorted({*new} - there):
         at = _same_module(body, text)
@@ -382,9 +385,14 @@ def _inserted(
         return [*body, line]
     below = body[at]
     leading = [*getattr(below, "leading_lines", ())]
-    if heads_group:
+    blank = cst.EmptyLine(indent=False)
+    if heads_group and not _modules(below):
+        # The first of its group is the last of all imports.
+        line = line.with_changes(leading_lines=[blank] if at else [])
+        leading = leading or [blank, blank]
+    elif heads_group:
         line = line.with_changes(leading_lines=leading)
         leading = []
     if not leading and _is_standard(line) and not _is_standard(below):
-        leading = [cst.EmptyLine(indent=False)]
+        leading = [blank]
     return [*body[:at], line, below.with_changes(leading_lines=leading), *body[at + 1 :]]

@@ -93,6 +93,18 @@ def test_imports_that_are_left_over(before: str, rewritten: str, after: str) -> 
             "\nimport own\n",
             id="a group of their own",
         ),
+        pytest.param(
+            "import os\n\n\nx = os\n",
+            "import os\n\nimport pytorch_lightning as pl\n"
+            "from torch.utils.data import DataLoader\n\n\nx = os\n",
+            id="behind the standard library's",
+        ),
+        pytest.param(
+            "def f():\n    pass\n",
+            "import pytorch_lightning as pl\nfrom torch.utils.data import DataLoader\n\n\n"
+            "def f():\n    pass\n",
+            id="without others",
+        ),
     ],
 )
 def test_new_imports_have_their_place(before: str, after: str) -> None:
