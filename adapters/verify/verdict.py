@@ -127,20 +127,24 @@ def verify_all(
             "comparison", [home for home in homes if (home / RECORDING).exists()], package
         )
         verdicts = [_verdict(home, recorded, compared) for home in homes]
-        different = [home for home, each in zip(homes, verdicts, strict=True) if each.difference]
-        if different:
-            compared = _compare_again(different, package)
+        both = [*zip(homes, verdicts, strict=True)]
+        _record_again(
+            [home for home, each in both if each.difference or each.migrated_error], package
+        )
+        different = [home for home, each in both if each.difference]
+        repeated = [home for home in different if (home / AGAIN / RECORDING).exists()]
+        if repeated:
+            compared = _run("comparison", repeated, package)
         return [_verdict(home, recorded, compared) for home in homes]
 
 
-def _compare_again(homes: Sequence[Path], package: str | None) -> str:
+def _record_again(homes: Sequence[Path], package: str | None) -> None:
     """Train originals once more: what they do not repeat is no difference that migration made."""
     for home in homes:
         (home / AGAIN).mkdir()
         (home / AGAIN / PAIR).write_text((home / PAIR).read_text())
-    _run("recording", [home / AGAIN for home in homes], package)
-    recorded = [home for home in homes if (home / AGAIN / RECORDING).exists()]
-    return _run("comparison", recorded, package)
+    if homes:
+        _run("recording", [home / AGAIN for home in homes], package)
 
 
 def _specification(pair: Pair, batches: int, seed: int) -> dict[str, Any]:
@@ -169,6 +173,10 @@ def _run(half: str, homes: Sequence[Path], package: str | None) -> str:
 
 
 def _verdict(home: Path, recorded: str, compared: str) -> Verdict:
+    if (home / AGAIN / VERDICT).exists():
+        # Files that it has left behind, for one, can make the difference.
+        error = Verdict(**json.loads((home / AGAIN / VERDICT).read_text())).original_error
+        return Verdict(unrepeated=f"the original fails where it has trained before: {error}")
     if (home / VERDICT).exists():
         return Verdict(**json.loads((home / VERDICT).read_text()))
     if (home / RECORDING).exists():

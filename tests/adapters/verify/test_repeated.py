@@ -45,6 +45,7 @@ class Trial(PyTorchTrial):
 """
 TRIALS = {
     "seconds": ("pass", ', "seconds": time.perf_counter()'),
+    "files": ("open(os.path.join(os.path.dirname(__file__), 'cache'), 'x').close()", ""),
     "noise": ("torch.nn.init.constant_(self.model.weight, os.getpid())", ""),
 }
 
@@ -76,6 +77,13 @@ def test_an_original_that_does_not_repeat_its_weights_is_no_different_module(ver
         "cannot compare: the original trains to other weights when it trains again, "
         "before the first batch"
     )
+
+
+def test_an_original_that_trains_but_once_shows_no_fault_of_the_module(verdicts):
+    # The module finds what the original has left behind, as the original itself does.
+    found = str(verdicts["files"])
+    assert found.startswith("cannot compare: the original fails where it has trained before: ")
+    assert "FileExistsError" in found
 
 
 def test_where_the_second_training_is_another_one():
