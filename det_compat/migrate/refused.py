@@ -1,9 +1,10 @@
 """Files that stay as they are as a whole, since nothing in them has a counterpart."""
 
+import ast
 import re
 
 from det_compat.analysis.classes import Hierarchy, is_refused_trial
-from det_compat.analysis.scopes import CONTEXT
+from det_compat.analysis.scopes import CONTEXT, Scope
 from det_compat.catalog import support
 from det_compat.migrate.tree.facts import Facts
 from det_compat.migrate.tree.marks import REST
@@ -29,7 +30,8 @@ def of_other_frameworks(facts: Facts | None, hierarchy: Hierarchy) -> str:
 def without_training(facts: Facts | None, hierarchy: Hierarchy) -> str:
     """Why a trial of a file cannot be one of Lightning's, whose training step is in no file."""
     for scope in facts.classes.values() if facts is not None else ():
-        if not hierarchy.is_trial(scope) or not (unknown := [*hierarchy.unknown_bases(scope)]):
+        unknown = [*hierarchy.unknown_bases(scope)]
+        if not unknown or not (hierarchy.is_trial(scope) or _takes_context(scope)):
             continue
         known = {
             n for each in hierarchy.relatives(scope) for n in (*each.functions, *each.variables)
@@ -39,10 +41,19 @@ def without_training(facts: Facts | None, hierarchy: Hierarchy) -> str:
     return ""
 
 
+def _takes_context(scope: Scope) -> bool:
+    """Whether objects of a class are made with what is annotated as a trial's context."""
+    made = scope.functions.get("__init__")
+    if made is None or not isinstance(made.node, ast.FunctionDef):
+        return False
+    given = [each.annotation for each in made.node.args.args if each.annotation is not None]
+    return any("TrialContext" in ast.unparse(annotation) for annotation in given)
+
+
 #: What trains in each generation of trials.
 _TRAINING = ("train_batch", "losses", "build_model")
 _FROM_NOWHERE = (
-    "{0} has no train_batch, and its base {1} is in none of these files: "
+    "{0} has no train_batch, and its base {1} is in no file that was read: "
     "migrate the folder that has both"
 )
 

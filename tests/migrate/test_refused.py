@@ -72,7 +72,7 @@ class Trainer:
 def test_a_trial_whose_training_is_in_no_file_stays_whole(tmp_path):
     (tmp_path / "task.py").write_text(ANOTHER.format(base="Trainer"))
     (file,) = migrate([str(tmp_path)], "lightning").files
-    assert file.problem.startswith("Trial has no train_batch, and its base Trainer is in none of")
+    assert file.problem.startswith("Trial has no train_batch, and its base Trainer is in no file")
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "base.py").write_text(BASE)
     files = {each.path.name: each for each in migrate([str(tmp_path)], "lightning").files}
@@ -90,3 +90,16 @@ def test_names_that_a_base_in_no_file_may_call_are_spoken_of(tmp_path):
     (tmp_path / "lib.py").write_text("class Helper:\n    pass\n")
     files = {each.path.name: each for each in migrate([str(tmp_path)], "lightning").files}
     assert b"MIGRATE" not in files["model_def.py"].after
+
+
+def test_a_class_that_takes_a_context_for_a_base_in_no_file_stays_whole(tmp_path):
+    source = (
+        "from determined import pytorch\nfrom train import Digits\n\n\n"
+        "class Stopped(Digits):\n"
+        "    def __init__(self, context: pytorch.PyTorchTrialContext):\n"
+        "        context.set_stop_requested(True)\n        super().__init__(context)\n"
+    )
+    (tmp_path / "stopped.py").write_text(source)
+    (tmp_path / "train.py").write_text("../train.py")
+    files = {each.path.name: each for each in migrate([str(tmp_path)], "lightning").files}
+    assert files["stopped.py"].problem.startswith("Stopped has no train_batch, and its base Digits")
