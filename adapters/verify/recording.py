@@ -141,10 +141,10 @@ def module_arguments(module_cls: Any, arguments: dict[str, Any]) -> dict[str, An
 
 
 def _mentions(module_cls: type, name: str) -> bool:
-    """Whether the code of a class or of its bases has a name, so that it may ask for it."""
-    bases = [base for base in module_cls.__mro__ if issubclass(base, pl.LightningModule)]
-    own = [base for base in bases if not base.__module__.startswith("pytorch_lightning")]
-    return any(name in inspect.getsource(base) for base in own)
+    """Whether the code of a class or of its bases, mixins too, has a name: it may ask for it."""
+    lightnings = {*pl.LightningModule.__mro__}
+    own = [base for base in module_cls.__mro__ if base not in lightnings]
+    return any(name in inspect.getsource(base) for base in own if base.__module__ != "builtins")
 
 
 HPARAMS = "hparams"

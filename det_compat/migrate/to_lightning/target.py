@@ -5,6 +5,7 @@ import builtins
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 import libcst as cst
@@ -74,6 +75,7 @@ from det_compat.migrate.tree.elsewhere import Elsewhere, Importers, elsewhere, o
 from det_compat.migrate.tree.facts import CALLBACK, Analysis, Facts, is_callback
 from det_compat.migrate.tree.file import bound_names, function_names
 from det_compat.migrate.tree.imports import tidied
+from det_compat.migrate.tree.parameters import config_use, distinct
 from det_compat.migrate.tree.symbols import Symbols, new_name, own_name, resolve
 from det_compat.migrate.tree.transformers import CannotRewriteError
 
@@ -356,6 +358,9 @@ class Lightning(Target):
             others=[other for other, _ in source.trials.values()],
             is_whole=is_whole,
         )
+        # What one class of a family asks the config for is given to each.
+        asked_by = (self._sections.get(each, ()) for each in self._hierarchy.relatives(scope))
+        taken = replace(taken, sections=distinct((*taken.sections, *chain(*asked_by))))
         taken = self._given.taken(node.name.value, taken, is_whole=is_whole)
         accumulates = None
         if is_whole and not steps_elsewhere and BATCHES not in taken.types:
@@ -393,6 +398,15 @@ class Lightning(Target):
             steps=1 if is_automatic else steps_of_trial(methods, [facts for _, facts in relatives]),
         )
         return plan
+
+    @cached_property
+    def _sections(self) -> dict[Scope, tuple[str, ...]]:
+        """What else than hyperparameters each trial class asks its config for."""
+        return {
+            scope: config_use(node, each.symbols).sections
+            for each in self._read.values()
+            for scope, (node, _) in each.trials.items()
+        }
 
     def _class(self, scope: Scope) -> tuple[cst.ClassDef, ClassFacts]:
         return self._read[self._paths[scope]].trials[scope]

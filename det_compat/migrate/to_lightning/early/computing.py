@@ -15,7 +15,7 @@ from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import reachable
 
 #: What makes tensors where others are.
-_COPIES = re.compile(r"\.(clone|detach)\(|_like\(|\bdeepcopy\(|\.state_dict\(")
+_COPIES = re.compile(r"\.(clone|detach)\(|_like\(|\b(deepcopy|AveragedModel)\(|\.state_dict\(")
 _ON_DEVICE = re.compile(r"\bdevice\b|\bis_cuda\b|_like\(|\.new_\w+\(")
 _WEIGHTS = re.compile(r"(\.(parameters|named_parameters|state_dict)\(\))?")
 
@@ -31,22 +31,46 @@ def moved_early(node: cst.ClassDef, symbols: Symbols, texts: Mapping[str, str]) 
     own = syntax.methods(node)
     methods = [own[name] for name in reachable(own, "__init__")]
     moved: dict[cst.BaseExpression, cst.BaseExpression] = {}
-    for line in (line for method in methods for line in syntax.find(method, cst.Assign)):
-        call = line.value
-        if not isinstance(call, cst.Call) or symbols.method(call) != "wrap_model":
-            continue
-        model, name = syntax.argument(call, 0, "model"), syntax.code(line.targets[0].target)
-        # What a variable was called before is the same model.
-        names = {name, syntax.code(model)} if isinstance(model, cst.Name) else {name}
+    lines = (line for each in methods for line in syntax.find(each, cst.SimpleStatementLine))
+    for line, call in ((each, call) for each in lines for call in _wraps(each, symbols)):
+        model = syntax.argument(call, 0, "model")
+        names = {name for name in (_keeper(line), *_variables(model, line)) if name}
         if model is not None and any(_computes(_behind(m, line), names, texts) for m in methods):
             moved[model] = syntax.expression(f"{syntax.code(model)}.to({OF_PROCESS})")
     return syntax.each(node, cst.Arg, lambda arg: _with_value(arg, moved)) if moved else node
 
 
-def _behind(method: cst.FunctionDef, line: cst.Assign) -> cst.FunctionDef:
+def _wraps(line: cst.SimpleStatementLine, symbols: Symbols) -> Iterator[cst.Call]:
+    is_kept = _keeper(line) is not None
+    return (c for c in symbols.calls(line, "wrap_model") if is_kept)
+
+
+def _keeper(line: cst.SimpleStatementLine) -> str | None:
+    """What has a model that a statement wraps: a variable, an attribute, a list or a dict."""
+    call = syntax.lone_call(line)
+    if call is not None and syntax.code(call.func).endswith(".append"):
+        return syntax.code(call.func).removesuffix(".append")
+    target = syntax.target_of(line)
+    return target and target.partition("[")[0]
+
+
+def _variables(model: cst.BaseExpression | None, line: cst.SimpleStatementLine) -> Iterator[str]:
+    """What a model is called before it is wrapped, or the list that it is in: it is the same."""
+    if isinstance(model, cst.Name):
+        loops = [
+            syntax.code(each.iter)
+            for each in syntax.find(line, cst.CompFor)
+            if syntax.code(each.target) == model.value
+        ]
+        yield from loops or [model.value]
+
+
+def _behind(method: cst.FunctionDef, line: cst.SimpleStatementLine) -> cst.FunctionDef:
     """A method without what it does before it comes to a statement, if that is in it."""
     body = [*syntax.body_of(method)]
-    found = (at for at, each in enumerate(body) if line in syntax.find(each, cst.Assign))
+    found = (
+        at for at, each in enumerate(body) if line in syntax.find(each, cst.SimpleStatementLine)
+    )
     return syntax.with_body(method, body[next(found, 0) :])
 
 
@@ -56,6 +80,7 @@ def _with_value(arg: cst.Arg, new: Mapping[cst.BaseExpression, cst.BaseExpressio
 
 def _computes(method: cst.FunctionDef, names: Collection[str], texts: Mapping[str, str]) -> bool:
     """Whether a method makes something of one of these models that is where the model is."""
+    names = {*names, *_looped(method, names)}
     for call in syntax.find(method.body, cst.Call):
         if syntax.code(call.func) in names or _is_fused(call):
             return True
@@ -63,7 +88,21 @@ def _computes(method: cst.FunctionDef, names: Collection[str], texts: Mapping[st
             start = re.compile(rf"\bdef {call.func.attr.value}\(")
             if any(start.search(text) and _ON_DEVICE.search(text) for text in texts.values()):
                 return True
-    return any(_keeps_copies(line.value, names, texts) for line in _kept(method))
+    return any(
+        _keeps_copies(value, names, texts, is_found=is_found) for value, is_found in _kept(method)
+    )
+
+
+def _looped(method: cst.FunctionDef, names: Collection[str]) -> Iterator[str]:
+    """The variables that loops over lists or dicts of these models have."""
+    loops: list[cst.CompFor | cst.For] = [*syntax.find(method.body, cst.CompFor)]
+    for loop in [*loops, *syntax.find(method.body, cst.For)]:
+        if _is_asked(syntax.code(loop.iter), names):
+            yield from map(syntax.code, syntax.parts(loop.target))
+
+
+def _is_asked(text: str, names: Collection[str]) -> bool:
+    return any(re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", text) for name in names)
 
 
 def _is_fused(call: cst.Call) -> bool:
@@ -73,21 +112,32 @@ def _is_fused(call: cst.Call) -> bool:
     return is_named or given.get("fused", "None") not in ("False", "None")
 
 
-def _kept(method: cst.FunctionDef) -> Iterator[cst.Assign]:
-    """The assignments to attributes of a method's object."""
+def _kept(method: cst.FunctionDef) -> Iterator[tuple[cst.BaseExpression, bool]]:
+    """What a method keeps in attributes of its object, and whether Lightning finds a module there.
+
+    It does so in an attribute, and not in a list or a dict.
+    """
     own = f"{syntax.self_name(method)}."
     for line in syntax.find(method.body, cst.Assign):
-        if all(syntax.code(target.target).startswith(own) for target in line.targets):
-            yield line
+        targets = [syntax.code(each.target) for each in line.targets]
+        if all(target.startswith(own) for target in targets):
+            yield line.value, not any("[" in target for target in targets)
+    for call in syntax.find(method.body, cst.Call):
+        func = syntax.code(call.func)
+        if func.startswith(own) and func.endswith(".append"):
+            yield from ((arg.value, False) for arg in call.args)
 
 
 def _keeps_copies(
-    value: cst.BaseExpression, names: Collection[str], texts: Mapping[str, str]
+    value: cst.BaseExpression,
+    names: Collection[str],
+    texts: Mapping[str, str],
+    *,
+    is_found: bool,
 ) -> bool:
     """Whether a value has copies of the weights of models in it that Lightning does not find."""
     text = syntax.code(value)
-    is_asked = any(re.search(rf"{re.escape(name)}(?!\w)", text) for name in names)
-    if is_asked and not isinstance(value, cst.Call):
+    if _is_asked(text, names) and not (is_found and isinstance(value, cst.Call)):
         return bool(_COPIES.search(text))
     for call in syntax.find(value, cst.Call):
         maker = texts.get(syntax.code(call.func).rpartition(".")[2], "")

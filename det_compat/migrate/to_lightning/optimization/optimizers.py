@@ -162,7 +162,7 @@ def _counted_if_there(optimizers: list[str]) -> str:
     found = self.optimizers()
     found = {_AS_LIST}
 """
-    if "." in names:
+    if not all(map(str.isidentifier, optimizers)):
         lines = (f"    if {is_there(n)}:\n        self.{n} = found.pop(0)\n" for n in optimizers)
         return first + "".join(lines)
     return f"""\
@@ -266,7 +266,8 @@ def left_of_wraps(
     kept = [found for method in own.values() for found in wrappings(method, symbols)]
     wraps = len(symbols.calls(node, "wrap_optimizer"))
     lacking = plan.all_optimizers if plan.lacking_optimizers else ()
-    named = all(part.isidentifier() for name in lacking for part in name.split("."))
+    owners = (name.partition("[")[0] for name in lacking)
+    named = all(part.isidentifier() for owner in owners for part in owner.split("."))
     if not named or wraps > sum(found.member == "wrap_optimizer" for found in kept):
         yield "configure_optimizers must return every optimizer of the trial"
         return

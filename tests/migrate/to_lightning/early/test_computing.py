@@ -35,6 +35,39 @@ def test_a_model_that_init_computes_with_is_moved_there(line, is_moved, tmp_path
 
 
 @pytest.mark.parametrize(
+    ("wrapped", "line", "is_moved"),
+    [
+        ("[context.wrap_model(n) for n in nets]", "[copy.deepcopy(n) for n in nets]", True),
+        ("[context.wrap_model(n) for n in nets]", "[AveragedModel(n) for n in self.nets]", True),
+        ("{'a': context.wrap_model(nets[0])}", "{'a': copy.deepcopy(self.nets['a'])}", True),
+        ("[context.wrap_model(n) for n in nets]", "[n for n in self.nets]", False),
+        ("[context.wrap_model(n) for n in nets]", "len([copy.copy(n) for n in sizes])", False),
+    ],
+)
+def test_copies_of_wrapped_models_that_lists_keep_are_where_these_are(
+    wrapped, line, is_moved, tmp_path
+):
+    optimizer = "        self.opt ="
+    lines = (
+        "        sizes = [1, 2]\n        nets = [torch.nn.Linear(2, size) for size in sizes]\n"
+        f"        self.nets = {wrapped}\n        self.old = {line}\n"
+    )
+    made = rewritten(tmp_path, trial((optimizer, lines + optimizer)))
+    assert (".to(device_of_process())" in made) is is_moved
+
+
+def test_copies_that_a_loop_puts_into_a_list_are_where_the_models_are(tmp_path):
+    optimizer = "        self.opt ="
+    lines = (
+        "        self.nets, self.old = [], []\n        for size in (1, 2):\n"
+        "            self.nets.append(context.wrap_model(torch.nn.Linear(2, size)))\n"
+        "        for net in self.nets:\n            self.old.append(copy.deepcopy(net).eval())\n"
+    )
+    made = rewritten(tmp_path, trial((optimizer, lines + optimizer)))
+    assert "torch.nn.Linear(2, size).to(device_of_process())" in made
+
+
+@pytest.mark.parametrize(
     ("bases", "copy", "given", "is_moved"),
     [
         ("", "detach().clone()", "self.model", True),

@@ -119,3 +119,40 @@ def test_what_is_looked_up_by_name_alone_is_no_dict_of_its_own(tmp_path):
     assert "**hparams" in method(made, "__init__")
     assert "    hparams = self.hparams\n" in method(made, "__init__")
     assert "hyperparameters(self)" not in made
+
+
+MIXIN = """\
+class Lengths:
+    @property
+    def epochs(self):
+        return self.context.get_experiment_config()["searcher"]["max_length"]["epochs"]
+"""
+SCRIPT = """\
+import yaml
+from determined import pytorch
+from model_def import Trial
+
+with open("const.yaml") as file:
+    config = yaml.safe_load(file)
+with pytorch.init(hparams=config["hyperparameters"], exp_conf=config) as context:
+    pytorch.Trainer(Trial(context), context).fit(max_length=pytorch.Epoch(1))
+"""
+
+
+def test_the_config_that_a_mixin_of_another_file_asks_for_is_given(tmp_path):
+    (tmp_path / "const.yaml").write_text(CONFIG)
+    (tmp_path / "lengths.py").write_text(MIXIN)
+    (tmp_path / "train.py").write_text(SCRIPT)
+    changes = (
+        ("import torch\n", "import torch\nfrom lengths import Lengths\n"),
+        ("DataLoader([],", "DataLoader(torch.ones(8, 2),"),
+        ("class Trial(", "class Trial(Lengths, "),
+        ("lr=0.1", "lr=0.1 * self.epochs * len(context.get_hparams())"),
+    )
+    rewritten(tmp_path, trial(*changes))
+    migration = migrate([str(tmp_path)], "lightning")
+    made = {file.path.name: file.after.decode() for file in migration.files}
+    assert 'Trial(**config["hyperparameters"], experiment_config=config)' in made["train.py"]
+    assert "len(self.hyperparameters)" in made["model_def.py"]
+    ((_, verdict),) = verify_migration([str(tmp_path)], migration, None, [], 3)
+    assert verdict.is_identical, verdict

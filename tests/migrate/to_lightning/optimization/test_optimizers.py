@@ -378,6 +378,18 @@ def test_optimizers_that_an_object_may_lack_are_counted(tmp_path):
     assert "MIGRATE" not in made
 
 
+def test_optimizers_that_a_dict_may_lack_are_counted(tmp_path):
+    first = """self.opts = {}
+        if context.get_hparam("two"):
+            self.opts["b"] = context.wrap_optimizer(torch.optim.SGD(self.model.parameters()))
+        self.opts["a"] ="""
+    made = rewritten(tmp_path, trial(("self.opt =", first), ("(self.opt)", '(self.opts["a"])')))
+    counted = '    if "b" in self.opts:\n        self.opts["b"] = found.pop(0)\n'
+    assert counted in method(made, "on_train_start")
+    assert 'self.opts.get("b")' in method(made, "configure_optimizers")
+    assert "MIGRATE" not in made
+
+
 @pytest.mark.parametrize("has_plateau", [False, True])
 def test_an_optimizer_that_is_put_into_a_dict_is_made_where_it_is_needed(has_plateau, tmp_path):
     old = "self.opt = context.wrap_optimizer("
