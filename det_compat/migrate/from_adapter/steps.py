@@ -14,7 +14,7 @@ from det_compat.migrate.from_adapter.modules import (
     metrics_of,
 )
 from det_compat.migrate.to_lightning.metrics.logged import EACH_BATCH
-from det_compat.migrate.to_lightning.metrics.names import NUMBERS_OF, numbers_of
+from det_compat.migrate.to_lightning.metrics.names import numbers_definition, numbers_of
 from det_compat.migrate.to_lightning.metrics.unknown import are_unknown
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.metric_shapes import Shapes
@@ -115,7 +115,7 @@ def _logging(module: Module, step: cst.FunctionDef, taken: Collection[str]) -> c
 
 def with_definitions(tree: cst.Module, used: Collection[str]) -> cst.Module:
     """The file with the functions that the steps use."""
-    return syntax.with_definition(tree, NUMBERS_OF) if "numbers_of" in used else tree
+    return syntax.with_definition(tree, numbers_definition(tree)) if "numbers_of" in used else tree
 
 
 def with_own_hparams(node: cst.ClassDef) -> cst.ClassDef:

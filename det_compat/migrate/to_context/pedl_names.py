@@ -93,6 +93,13 @@ class _Getters(LocatingTransformer):
             self.error_rate = original.value
         return updated
 
+    def leave_SimpleStatementLine(
+        self, original: cst.SimpleStatementLine, updated: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine | cst.RemovalSentinel:
+        # A variable may have the name of the parameter that is what was asked for.
+        is_new = syntax.is_idle(updated) and not syntax.is_idle(original)
+        return cst.RemoveFromParent() if is_new else updated
+
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         values = self._facts.values(self.span(original.func))
         kind = getter(values)

@@ -242,3 +242,15 @@ def test_a_data_function_that_is_imported_is_not_imported_twice(tmp_path):
     made = rewritten(tmp_path, source.replace("error_rate(predictions, labels)", "0.0"), "context")
     assert made.count("import make_data_loaders") == 1
     assert "self.training_loader, self.validation_loader = make_data_loaders(" in made
+
+
+def test_a_variable_of_the_parameters_name_is_not_set_to_itself(tmp_path):
+    asked = "    download_data_dir = pedl.get_download_data_dir()\n"
+    lines = f"{asked}    return torch.load(download_data_dir)"
+    source = STANDARD.replace(
+        '    return torch.load(pedl.get_download_data_dir() + "/rows.pt")', lines
+    )
+    assert source != STANDARD
+    made = rewritten(tmp_path, source, "context")
+    assert "download_data_dir = download_data_dir" not in made
+    assert "def rows(download_data_dir):\n    return torch.load(download_data_dir)\n" in made

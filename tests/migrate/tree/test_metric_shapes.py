@@ -105,6 +105,13 @@ def test_each_number_of_a_training_metric_has_a_name(before, after, tmp_path):
     assert "MIGRATE" not in made
 
 
+def test_the_function_reduces_only_where_it_is_asked_to(tmp_path):
+    lines = 'metrics = {"loss": loss}\n        metrics["all"] = [1.0]\n        return metrics'
+    made = rewritten(tmp_path, trial(('return {"loss": loss}', lines)))
+    assert "def numbers_of(metrics):\n" in made
+    assert "reduction" not in made
+
+
 def test_metrics_of_a_variable_are_sorted_out_where_they_are_known_to_be_odd(tmp_path):
     before = "metrics = {'error': 1.0}\n        metrics['all'] = [1.0]\n        return metrics"
     after = 'self.log_dict(numbers_of(metrics, "mean"), batch_size=1, sync_dist=True)'

@@ -3,7 +3,8 @@
 A trial that said that it needs no reproducible data could hand out any loader, or any object with
 batches. Determined (0.12.13 to 0.38.1) asked it for an iterator once, and an epoch was as many
 batches as it has by its length. Data that never end, or keep something on themselves, would begin
-again with each of Lightning's epochs.
+again with each of Lightning's epochs. So it was with the batches of its own loaders, whose sampler
+may say another number of them than it gives.
 """
 
 import re
@@ -32,12 +33,21 @@ def with_one_iterator(node: cst.ClassDef, symbols: Symbols, around: Elsewhere) -
         around: the code that it may call.
     """
     own = syntax.methods(node)
-    if _LOADER not in own or not _may_hand_out_any(node, around.texts):
+    if _LOADER not in own:
         return node
     methods = [own[name] for name in reachable(own, _LOADER)]
     calls = [call for method in methods for call in syntax.find(method, cst.Call)]
-    is_determineds = any((symbols.path(call.func) or "").endswith("DataLoader") for call in calls)
-    if is_determineds or not any(map(_goes_on, _classes(own, methods, around.texts))):
+    determineds = [c for c in calls if (symbols.path(c.func) or "").endswith("DataLoader")]
+    classes = [*_classes(own, methods, around.texts)]
+    if determineds:
+        # It began its sampler again within an epoch. Lightning has to see its loader, to share it
+        # out, unless that has batches of its own, which Lightning shares out in no case.
+        if any(syntax.argument(call, 4, "batch_sampler") is None for call in determineds):
+            return node
+        classes = [text for text in classes if "def __getitem__(" not in text]
+    elif not _may_hand_out_any(node, around.texts):
+        return node
+    if not any(map(_goes_on, classes)):
         return node
 
     def continued(found: cst.Return) -> cst.Return:

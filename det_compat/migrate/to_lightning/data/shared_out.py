@@ -112,7 +112,10 @@ class _Loaders:
         return is_torchs and drawn is None and not is_stream
 
     def _keeps_order(self, call: cst.Call, method: cst.FunctionDef) -> bool:
-        """Whether a call makes a loader that goes through its data from the first to the last."""
+        """Whether a call makes a loader that goes through its data in the order that it is told."""
+        sampler = [*self._values(syntax.argument(call, 3, "sampler"), method)]
+        if sampler and all(self._name(each) in self._texts for each in sampler):
+            return self._symbols.path(call.func) is not None
         shuffle, size = syntax.argument(call, 2, "shuffle"), syntax.argument(call, 1, "batch_size")
         is_off = shuffle is None or syntax.code(shuffle) == "False"
         drawn = syntax.argument(call, 3, "sampler") or syntax.argument(call, 4, "batch_sampler")

@@ -359,8 +359,25 @@ def numbers_of(metrics: str, reduction: str, odd: Collection[str]) -> str:
     return f'numbers_of({metrics}, "{reduction}")' if reduction else f"numbers_of({metrics})"
 
 
+def numbers_definition(tree: cst.Module) -> str:
+    """That function, as a file needs it: without the reduction that none of its calls asks for."""
+    calls = [
+        call for call in syntax.find(tree, cst.Call) if syntax.is_name(call.func, "numbers_of")
+    ]
+    if any(syntax.argument(call, 1, "reduction") is not None for call in calls):
+        return NUMBERS_OF
+    made = NUMBERS_OF.replace(", reduction=None", "").replace("are reduced to one, or get", "get")
+    return made.replace(_REDUCING, "")
+
+
+_REDUCING = """\
+        elif reduction is not None:
+            found[name] = getattr(values, reduction)().item()
+"""
+
+
 def with_numbers_of(tree: cst.Module) -> cst.Module:
     """The file with that function, if it calls it and has none."""
     there = {node.name.value for node in syntax.find(tree, cst.FunctionDef)}
     is_needed = "numbers_of" in syntax.names_in(tree) and "numbers_of" not in there
-    return syntax.with_definition(tree, NUMBERS_OF) if is_needed else tree
+    return syntax.with_definition(tree, numbers_definition(tree)) if is_needed else tree

@@ -266,6 +266,7 @@ def scaler_hooks(own: Mapping[str, cst.FunctionDef], symbols: Symbols) -> list[c
             if attribute == syntax.target_of(line) or not attribute.isidentifier():
                 continue
             is_sure = isinstance(_value(line), cst.Call) and line in syntax.body_of(method)
+            is_sure &= method.name.value == "__init__"
             saving = _SAVING.replace(*_ALWAYS, 1) if is_sure else _SAVING
             return [syntax.method(text.format(attribute)) for text in (saving, _LOADING)]
     return []

@@ -93,6 +93,31 @@ def test_the_second_epoch_goes_on(tmp_path, rows, loader, expected):
     assert trained(source, 2) == expected
 
 
+COUNTED = """\
+class Counted(torch.utils.data.Sampler):
+    def __init__(self):
+        pass
+
+    def __len__(self):
+        return 5
+
+    def __iter__(self):
+        for at in range(0, 6, 2):
+            yield [at, at + 1]
+
+
+"""
+
+
+def test_batches_of_a_sampler_begin_again_within_an_epoch(tmp_path):
+    loader = "DataLoader(torch.arange(12.0).reshape(6, 2), batch_sampler=Counted())"
+    header = HEADER + COUNTED
+    source = rewritten(tmp_path, trial((LOADER, loader), header=header))
+    assert "MIGRATE" not in source
+    # As Determined's loader did: five batches an epoch, of a sampler that gives three.
+    assert trained(source, 2) == [0.0, 4.0, 8.0, 0.0, 4.0, 8.0, 0.0, 4.0, 8.0, 0.0]
+
+
 def test_data_that_end_before_their_length_begin_again(tmp_path):
     rows = "        yield from torch.arange(8.0).reshape(4, 2)\n"
     assert trained(made(tmp_path, rows, "Rows()"), 2) == [0.0, 2.0, 4.0, 6.0] * 3

@@ -25,6 +25,13 @@ def test_an_order_that_several_devices_do_not_keep_is_spoken_of(given, is_said, 
     assert made.count(ORDER) == is_said
 
 
+def test_the_order_of_a_sampler_of_the_project_is_one(tmp_path):
+    header = f"{HEADER}class Grouped(torch.utils.data.Sampler):\n    pass\n\n\n"
+    loader = "batch_size=self.context.get_per_slot_batch_size()"
+    made = rewritten(tmp_path, trial((loader, f"{loader}, sampler=Grouped()"), header=header))
+    assert made.count(ORDER) == 1
+
+
 @pytest.mark.parametrize(
     ("loader", "is_said"),
     [

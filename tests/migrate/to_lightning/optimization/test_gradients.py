@@ -90,6 +90,11 @@ IF_THERE = f'if getattr(self, "scaler", None) is not None:\n        {SAVING}'
         ("self.scaler = make()\n        context.wrap_scaler(self.scaler)", SAVING),
         ("if make:\n            self.scaler = context.wrap_scaler(make())", IF_THERE),
         ("self.scaler = context.wrap_scaler(make()) if make else None", IF_THERE),
+        (
+            "if make:\n            self.begin()\n\n    def begin(self):\n"
+            "        self.scaler = self.context.wrap_scaler(make())",
+            IF_THERE,
+        ),
         ("scaler = make()\n        context.wrap_scaler(scaler)", None),
     ],
 )
