@@ -5,7 +5,6 @@ import builtins
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 
 import libcst as cst
@@ -358,9 +357,9 @@ class Lightning(Target):
             others=[other for other, _ in source.trials.values()],
             is_whole=is_whole,
         )
-        # What one class of a family asks the config for is given to each.
-        asked_by = (self._sections.get(each, ()) for each in self._hierarchy.relatives(scope))
-        taken = replace(taken, sections=distinct((*taken.sections, *chain(*asked_by))))
+        if not is_whole:
+            # What one class of a family asks the config for is given to each.
+            taken = replace(taken, sections=distinct((*taken.sections, *self._asked(scope))))
         taken = self._given.taken(node.name.value, taken, is_whole=is_whole)
         accumulates = None
         if is_whole and not steps_elsewhere and BATCHES not in taken.types:
@@ -400,13 +399,17 @@ class Lightning(Target):
         return plan
 
     @cached_property
-    def _sections(self) -> dict[Scope, tuple[str, ...]]:
-        """What else than hyperparameters each trial class asks its config for."""
-        return {
-            scope: config_use(node, each.symbols).sections
-            for each in self._read.values()
-            for scope, (node, _) in each.trials.items()
-        }
+    def _sections(self) -> dict[Path, tuple[str, ...]]:
+        """What else than hyperparameters each file asks the config for."""
+        found = ((path, each) for path, each in self._read.items() if len(each.symbols))
+        return {path: config_use(each.tree, each.symbols).sections for path, each in found}
+
+    def _asked(self, scope: Scope) -> Iterator[str]:
+        """What else than hyperparameters the files of a family ask the config for."""
+        relatives = self._hierarchy.relatives(scope)
+        for path in dict.fromkeys(self._paths[each] for each in relatives if each in self._paths):
+            for each in (path, *self.analysis.imported(path)):
+                yield from self._sections.get(each, ())
 
     def _class(self, scope: Scope) -> tuple[cst.ClassDef, ClassFacts]:
         return self._read[self._paths[scope]].trials[scope]

@@ -121,11 +121,21 @@ def test_what_is_looked_up_by_name_alone_is_no_dict_of_its_own(tmp_path):
     assert "hyperparameters(self)" not in made
 
 
-MIXIN = """\
+MIXIN = f"""\
 class Lengths:
     @property
     def epochs(self):
-        return self.context.get_experiment_config()["searcher"]["max_length"]["epochs"]
+        return self.context.get_experiment_config(){EPOCHS}
+"""
+BY_FUNCTION = f"""\
+def epochs_of(context):
+    return context.get_experiment_config(){EPOCHS}
+
+
+class Lengths:
+    @property
+    def epochs(self):
+        return epochs_of(self.context)
 """
 SCRIPT = """\
 import yaml
@@ -139,9 +149,10 @@ with pytorch.init(hparams=config["hyperparameters"], exp_conf=config) as context
 """
 
 
-def test_the_config_that_a_mixin_of_another_file_asks_for_is_given(tmp_path):
+@pytest.mark.parametrize("mixin", [MIXIN, BY_FUNCTION])
+def test_the_config_that_a_mixin_of_another_file_asks_for_is_given(mixin, tmp_path):
     (tmp_path / "const.yaml").write_text(CONFIG)
-    (tmp_path / "lengths.py").write_text(MIXIN)
+    (tmp_path / "lengths.py").write_text(mixin)
     (tmp_path / "train.py").write_text(SCRIPT)
     changes = (
         ("import torch\n", "import torch\nfrom lengths import Lengths\n"),
