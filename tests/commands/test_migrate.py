@@ -193,7 +193,7 @@ def test_a_seed_that_a_cluster_would_have_drawn(repository):
         "\n# a cluster drew an experiment_seed, which const.yaml has not: 0 in its place\n" in text
     )
     given = yaml.safe_load(text)
-    assert given["model"]["experiment_config"]["reproducibility"] == {"experiment_seed": 0}
+    assert given["model"]["experiment_seed"] == 0
     assert "seed_everything" not in given
 
 
