@@ -14,6 +14,7 @@ import sys
 KNOWN = {
     "PYTHONBREAKPOINT",  # Ray's workers have it; it is read where code stops
     "PYTHONDONTWRITEBYTECODE",
+    "PYTHONHASHSEED",  # Forks of one server have one, whichever it is.
     "PYTHONPATH",
     "PYTHONUNBUFFERED",
     "PYTHONWARNINGS",

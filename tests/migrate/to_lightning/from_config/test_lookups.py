@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+
 import pytest
 import yaml
 
@@ -7,6 +9,13 @@ from det_compat.migrate.cli_config import lightning_config
 from det_compat.migrate.migration import migrate
 from det_compat.migrate.verification import verify_migration
 from tests.migrate.rewriting import method, rewritten, trial
+from tests.preloaded import executable
+
+
+@pytest.fixture(autouse=True)
+def preloaded(monkeypatch):
+    monkeypatch.setattr(sys, "executable", executable())
+
 
 CONFIG = """\
 name: x
