@@ -131,8 +131,10 @@ class _Rewriting:
             stored = self._stored()
             gone, late, told = late_values(init, self.own, early, stored, self.file.symbols)
             init = _without(init, gone)
-        if not plan.is_mixin and any(gradients.asks(self.own[n]) for n in self._validating):
-            told = [*told, syntax.statement(gradients.TRAINING)]
+        texts = self.file.elsewhere.texts
+        before = gradients.before_validations(self.own, self._validating, texts)
+        if before and not plan.is_mixin:
+            told = [*told, syntax.statement(before)]
         if init is not None and plan.is_whole:
             # Lightning asks for callbacks before it asks for optimizers, or only validates.
             first = [self.own[n] for n in reachable(self.own, "build_callbacks", *VALIDATING)]

@@ -1,5 +1,7 @@
 """Gradients and validations: those that one needs, and those that are there when one begins."""
 
+import ast
+import builtins
 import re
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -7,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 import libcst as cst
 
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.elsewhere import parsed
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import attributes_set
 
@@ -27,6 +30,51 @@ if stage == "validate":
     # validation_step trains, for which Lightning's inference mode keeps nothing
     self.trainer.validate_loop.inference_mode = False
 """
+
+#: The same for one whose validations keep tensors that take part in the next computation.
+_GOING_ON = """\
+if stage == "validate":
+    # no training goes on with a state that was made in inference mode
+    self.trainer.validate_loop.inference_mode = False
+"""
+
+
+def before_validations(
+    own: Mapping[str, cst.FunctionDef], validating: Iterable[str], texts: Mapping[str, str]
+) -> str:
+    """What a module's ``setup`` has to do before a validation that is no part of a ``fit()``.
+
+    Args:
+        own: the methods of a trial.
+        validating: those that a validation reaches.
+        texts: the code of each function and class that they may name.
+    """
+    methods = [own[name] for name in validating]
+    if any(map(asks, methods)):
+        return TRAINING
+    made = (t for t in _named("\n".join(map(syntax.code, own.values())), texts) if _MODEL.match(t))
+    kept = any(_goes_on(syntax.code(each)) for each in methods) or any(map(_goes_on, made))
+    return _GOING_ON if kept else ""
+
+
+_MODEL = re.compile(r"(@.*\n)*class \w+\([^)]*Module\b")
+
+
+def _goes_on(text: str) -> bool:
+    """Whether a call takes an attribute that its result replaces, as the state of an RNN is."""
+    for node in ast.walk(parsed(textwrap.dedent(text))):
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+            continue
+        called = node.value.func
+        if isinstance(called, ast.Name) and hasattr(builtins, called.id):
+            continue  # max(), say, of numbers
+        targets = [t for each in node.targets for t in getattr(each, "elts", [each])]
+        set_here = {ast.unparse(t) for t in targets if isinstance(t, ast.Attribute)}
+        handed = [*node.value.args, *node.value.keywords]
+        inner = (each for argument in handed for each in ast.walk(argument))
+        if any(isinstance(n, ast.Attribute) and ast.unparse(n) in set_here for n in inner):
+            return True
+    return False
 
 
 def with_gradients(method: cst.FunctionDef) -> cst.FunctionDef:

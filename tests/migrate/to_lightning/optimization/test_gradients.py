@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import libcst as cst
 import pytest
+import pytorch_lightning as pl
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.optimization.gradients import with_gradients
 from det_compat.migrate.tree import syntax
-from tests.migrate.rewriting import method, rewritten, trial
+from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
 
 @pytest.mark.parametrize(
@@ -108,3 +109,71 @@ def test_a_scaler_is_in_checkpoints(lines, saving, tmp_path):
         return
     assert method(made, "on_save_checkpoint").endswith(f"\n    {saving}")
     assert method(made, "on_load_checkpoint") == LOADING
+
+
+RECURRENT = """\
+class Recurrent(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = torch.nn.GRUCell(2, 3)
+        self.head = torch.nn.Linear(3, 1)
+        self.state = torch.zeros(4, 3)
+
+    def forward(self, batch):
+        self.state = self.cell(batch, self.state.detach())
+        return self.head(self.state)
+
+
+"""
+CELL = "self.model = context.wrap_model(torch.nn.Linear(2, 1))"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        trial(("torch.nn.Linear(2, 1)", "Recurrent()"), header=HEADER + RECURRENT),
+        trial(
+            (CELL, f"{CELL.replace('Linear(2, 1)', 'GRUCell(2, 3)')}\n        self.h = None"),
+            ("loss = self.model(batch).sum()", "loss = self.stepped(batch)"),
+            ('{"error": self.model(batch).sum()}', '{"error": self.stepped(batch)}'),
+            (
+                "    def evaluate_batch",
+                "    def stepped(self, batch):\n        self.h = self.model(batch, self.h)\n"
+                "        loss, self.h = self.h.sum(), self.h.detach()\n        return loss\n\n"
+                "    def evaluate_batch",
+            ),
+        ),
+    ],
+    ids=["of a model", "of the trial"],
+)
+def test_training_goes_on_with_the_state_that_a_validation_kept(source: str, tmp_path) -> None:
+    source = source.replace("DataLoader([],", "DataLoader([torch.ones(2)] * 4,")
+    made = {}
+    exec(compile(rewritten(tmp_path, source), "made", "exec"), made)
+    trainer = pl.Trainer(
+        accelerator="cpu",
+        max_epochs=1,
+        default_root_dir=tmp_path,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    module = made["Trial"](global_batch_size=4)
+    trainer.validate(module, verbose=False)
+    trainer.fit(module)
+    assert trainer.global_step == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "self.seen = self.seen + len(batch)",
+        "self.last = self.model(batch)",
+        "self.best = max(self.best, 1)",
+    ],
+)
+def test_what_does_not_go_on_needs_no_hook(line: str, tmp_path) -> None:
+    found = f"{line}\n        return {{"
+    made = rewritten(tmp_path, trial(('return {"error"', f'{found}"error"')))
+    assert "def setup" not in made
