@@ -58,6 +58,7 @@ class _Replayed:
         self._own: Any = None
         self._recording = recording
         self._given = 0
+        self._has_begun_again = False
         self.difference = ""
         self._iterator: Iterator[Any] | None = None
 
@@ -78,7 +79,7 @@ class _Replayed:
             yield self._recording.batches[self._given - 1]
 
     def _compare(self) -> None:
-        if self.difference:
+        if self.difference or self._has_begun_again:
             return
         recording, number = self._recording, self._given
         where = None if self._iterator is None else self._difference()
@@ -100,7 +101,14 @@ class _Replayed:
         """Where the loader's next batch is another one than the original's; None if it is not."""
         assert self._iterator is not None
         set_random_state(self._recording.at_next[self._given])
-        return difference(self._recording.batches[self._given], next(self._iterator, None))
+        # Of a loader that ``migrate`` lets go on over epochs, this is torch's iterator.
+        before = getattr(self._own[0], "batches", None)
+        batch = next(self._iterator, None)
+        if before is not None and self._own[0].batches is not before:
+            # Each new iterator draws a random number, as at the beginning of an epoch.
+            self._has_begun_again = True
+            return None
+        return difference(self._recording.batches[self._given], batch)
 
 
 class _Comparison(pl.Callback):

@@ -138,12 +138,13 @@ def verdicts(tmp_path_factory) -> dict[str, Verdict]:
     reads = "        self.context = context\n"
     path.write_text(text.replace(reads, f"{reads}        assert context.get_trial_seed() == 0\n"))
     pairs["no seed"] = Pair((path, "DigitsTrial"), pairs["same"].new, DIGITS, {"name": "x"})
-    path = folder / "drawing.py"
-    path.write_text(f"{DRAWING}{STREAM}".replace("return Numbers()", LOADER))
-    (result,) = migrate([str(path)], "lightning").files
-    (folder / "drawn.py").write_bytes(result.after)
-    new = (folder / "drawn.py", "Stream")
-    pairs["an order drawn at once"] = Pair((path, "Stream"), new, {"global_batch_size": 2})
+    again = DRAWING.replace("return iter", "yield from ").replace("randperm(10)", "randperm(3)")
+    for name, text in {"an order drawn at once": DRAWING, "an order drawn again": again}.items():
+        path, new = (folder / f"{each}_{len(pairs)}.py" for each in ("drawing", "drawn"))
+        path.write_text(f"{text}{STREAM}".replace("return Numbers()", LOADER))
+        (result,) = migrate([str(path)], "lightning").files
+        new.write_bytes(result.after)
+        pairs[name] = Pair((path, "Stream"), (new, "Stream"), {"global_batch_size": 2})
     path = folder / "stream.py"
     path.write_text(STREAM)
     going, again = folder / "going.py", folder / "again.py"
@@ -164,7 +165,11 @@ def verdicts(tmp_path_factory) -> dict[str, Verdict]:
 
 
 @pytest.mark.parametrize(
-    "name", ["same", "metric", "0.12", "no seed", "a stream", "an order drawn at once"]
+    "name",
+    [
+        *("same", "metric", "0.12", "no seed", "a stream"),
+        *("an order drawn at once", "an order drawn again"),
+    ],
 )
 def test_identical(verdicts, name):
     assert str(verdicts[name]) == "identical: 8 batches, every tensor bit for bit"
