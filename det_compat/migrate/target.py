@@ -4,8 +4,10 @@ import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
+from det_compat.migrate.tree.elsewhere import Elsewhere, elsewhere
 from det_compat.migrate.tree.facts import Analysis
 from det_compat.migrate.tree.transformers import CannotRewriteError
 
@@ -52,6 +54,11 @@ class Target:
         self.analysis = analysis
         self.sources = sources
         self.problems = problems
+
+    @cached_property
+    def elsewhere(self) -> Elsewhere:
+        """What the code beside trial classes and reducers does."""
+        return elsewhere(self.sources.values())
 
     @classmethod
     def is_needed(cls, texts: Iterable[bytes]) -> bool:

@@ -55,7 +55,7 @@ class Context(Target):
             if scope.name in old and trial.is_known and trial.problem:
                 raise CannotRewriteError(f"{scope.name} {trial.problem}")
         tree, symbols = resolve(self.sources[path], facts)
-        file = File(symbols)
+        file = File(symbols, elsewhere=self.elsewhere)
 
         def rewritten(node: cst.ClassDef) -> cst.BaseStatement:
             older = known.get(node.name.value)

@@ -1,5 +1,6 @@
 """A trial of Determined 0.12 or PEDL in the context API."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,7 @@ from det_compat.migrate.to_context.optimization import (
     with_plain_scheduler,
     without_clipping,
 )
+from det_compat.migrate.to_context.pedl_needs import DATA_DIR
 from det_compat.migrate.to_context.self_building import (
     builds_itself,
     with_attributes,
@@ -30,6 +32,8 @@ from det_compat.migrate.tree.marks import marked
 _LINK = "MIGRATION.md#determined-012"
 _CONTEXT = "from determined.pytorch import PyTorchTrialContext"
 _LOADERS = ("build_training_data_loader", "build_validation_data_loader")
+#: What may read a file that a function has downloaded.
+_READS = re.compile(r"(?i)\b\w*(load|open|read|pretrained|glob|listdir)\w*\(")
 
 
 @dataclass
@@ -105,6 +109,7 @@ class _Rewriting:
             "lr_scheduler", "trial_scheduler", made_by="create_lr_scheduler"
         )
         self._optimizer = next(n for n in ("opt", "trial_opt") if n not in taken)
+        self._loaders = next(n for n in ("loaders", "data_loaders") if n not in taken)
         self._clip = f"self.{self._family.clip}" if self._family.clip else ""
         build = self._own.get("build_callbacks")
         self._clip = self._clip or clipping(build, older.hparams, "self.context", file)
@@ -146,7 +151,7 @@ class _Rewriting:
             body.extend(made)
             self._file.imports.new.add("import torch")
         if not self._has_loaders and self._family.wraps:
-            body.extend(_loader_methods())
+            body.extend(self._data_methods())
         if self._family.clip and self._decides_on_clipping():
             build = self._here.get("build_callbacks")
             trains = "train_batch" in self._here
@@ -237,16 +242,12 @@ class _Rewriting:
         lines = [
             line for line in syntax.body_of(init) if not isinstance(syntax.simple(line), cst.Pass)
         ]
-        # Who makes loaders by methods calls what downloads their data as well.
-        has_data = self._has_loaders or not self._family.wraps
-        functions = {} if has_data else self._older.functions
-        download = functions.get("download_data")
+        download = self._download if self._downloads_first else None
         has_it = "__init__" in self._family.inherited and any(map(_is_super, lines))
         has_it = has_it or self._keeps_context(lines, own)
         first = [] if has_it else [f"{own}.context = {context}"]
         if download is not None:
-            self._import(download)
-            first.append(f"{own}.download_data_dir = {download.call(own, context)}")
+            first.append(f"{own}.{DATA_DIR} = {self._call(download, own, context)}")
         at = 1 if syntax.has_docstring(lines) else 0
         at += any(_is_super(line) for line in lines[at : at + 1])
         after = syntax.statements("\n".join([*first, ""])) if first else []
@@ -266,9 +267,43 @@ class _Rewriting:
             for target in found.targets
         )
 
-    def _import(self, function: DataFunction) -> None:
+    def _call(self, function: DataFunction, own: str, context: str) -> str:
         if function.statement:
             self._file.imports.new.add(function.statement)
+        return function.call(own, context)
+
+    @property
+    def _download(self) -> DataFunction | None:
+        # Who makes loaders by methods calls what downloads their data as well.
+        has_data = self._has_loaders or not self._family.wraps
+        return None if has_data else self._older.functions.get("download_data")
+
+    @property
+    def _downloads_first(self) -> bool:
+        """Whether what comes before the data may need the download, or its random numbers."""
+        around, name = self._file.elsewhere, self._download.name if self._download else ""
+        first = around.reached(map(syntax.code, self._own.values()))
+        text = around.texts.get(name)
+        return text is None or around.may_draw([text]) or any(map(_READS.search, first))
+
+    def _data_methods(self) -> list[cst.BaseStatement]:
+        """The loaders, which both come from one function, and where their data are."""
+        own, context, made = "self", "self.context", dict[str, str]()
+        if self._download is not None and not self._downloads_first:
+            made[DATA_DIR] = self._call(self._download, own, context)
+        loaders = self._older.functions["make_data_loaders"]
+        assert loaders is not None  # or there was a problem
+        made[self._loaders] = self._call(loaders, own, context)
+        self._file.imports.new.add("import functools")
+        texts = [
+            f"@functools.cached_property\ndef {name}(self):\n    return {text}\n"
+            for name, text in made.items()
+        ]
+        texts += [
+            f"def {name}(self):\n    return self.{self._loaders}[{index}]\n"
+            for index, name in enumerate(_LOADERS)
+        ]
+        return [*map(syntax.method, texts)]
 
     def _wraps(self, own: str, context: str) -> list[str]:
         hparams, model, optimizer = f"{context}.get_hparams()", self._model, self._optimizer
@@ -285,19 +320,7 @@ class _Rewriting:
             text = f"{own}.create_lr_scheduler({own}.{optimizer}{given})"
             text = f"{context}.wrap_lr_scheduler({text}, {mode})" if mode else text
             made.append(f"{own}.{self._scheduler} = {text}")
-        loaders = self._older.functions.get("make_data_loaders")
-        if loaders is not None and not self._has_loaders:
-            self._import(loaders)
-            targets = f"{own}.training_loader, {own}.validation_loader"
-            made.append(f"{targets} = {loaders.call(own, context)}")
         return made
-
-
-def _loader_methods() -> list[cst.BaseStatement]:
-    return [
-        syntax.method(f"def build_{kind}_data_loader(self):\n    return self.{kind}_loader\n")
-        for kind in ("training", "validation")
-    ]
 
 
 def _below_fields(

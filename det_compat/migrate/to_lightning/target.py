@@ -70,7 +70,7 @@ from det_compat.migrate.to_lightning.unwrapped import keeps_modes
 from det_compat.migrate.to_lightning.written_out.outputs import asks_outputs
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.branches import without_questions
-from det_compat.migrate.tree.elsewhere import Elsewhere, Importers, elsewhere, of_samplers
+from det_compat.migrate.tree.elsewhere import Importers, of_samplers
 from det_compat.migrate.tree.facts import CALLBACK, Analysis, Facts, is_callback
 from det_compat.migrate.tree.file import bound_names, function_names
 from det_compat.migrate.tree.imports import tidied
@@ -199,11 +199,11 @@ class Lightning(Target):
             tree = without_shadowed(
                 tree, {s.name for s in facts.classes.values() if facts.is_trial(s)}
             )
-            tree = apart(tree, symbols, alone, self._elsewhere)
+            tree = apart(tree, symbols, alone, self.elsewhere)
             tree = without_questions(spread_maps(tree, symbols), symbols)
             tree = spread_choices(tree, symbols)
             tree = spread_makers(tree, symbols)
-            tree = named_once(wrapped_behind(tree, symbols), symbols, alone, self._elsewhere.asked)
+            tree = named_once(wrapped_behind(tree, symbols), symbols, alone, self.elsewhere.asked)
             tree = keep_rebound(tree, symbols)
         return [Resolved(path, tree, symbols)]
 
@@ -259,7 +259,7 @@ class Lightning(Target):
             asked=self._importers.asked(path),
             **(of_script(path, scripts) if b".fit(" in self.sources[path] else {}),
             asking=self._asking,
-            elsewhere=self._elsewhere,
+            elsewhere=self.elsewhere,
             imported=of_samplers(path, self.sources),
         )
 
@@ -288,11 +288,6 @@ class Lightning(Target):
         return any(word in text for text in self.sources.values())
 
     @cached_property
-    def _elsewhere(self) -> Elsewhere:
-        """What the code beside trial classes and reducers does."""
-        return elsewhere(self.sources.values())
-
-    @cached_property
     def _asking(self) -> frozenset[str]:
         every = [each for each in self._read.values() if len(each.symbols)]
         return frozenset(name for each in every for name in asking_at_once(each.tree, each.symbols))
@@ -300,7 +295,7 @@ class Lightning(Target):
     @cached_property
     def _given(self) -> GivenInScripts:
         files = [(each.tree, each.symbols) for each in self._read.values()]
-        return given_in_scripts(files, self._elsewhere.tables)
+        return given_in_scripts(files, self.elsewhere.tables)
 
     @cached_property
     def _steps_otherwise(self) -> bool:
@@ -351,7 +346,7 @@ class Lightning(Target):
         taken = parameters_of(
             node,
             [(each.tree, each.symbols) for each in (source, *helpers)],
-            self._elsewhere.functions,
+            self.elsewhere.functions,
             configs,
             settings=self._settings,
             others=[other for other, _ in source.trials.values()],
@@ -373,7 +368,7 @@ class Lightning(Target):
         can = is_root and others is not None and {*others} <= self._paths.keys()
         if can and not (steps_elsewhere or accumulates or self._steps_otherwise):
             found = [(self._read[self._paths[o]].symbols, *self._class(o)) for o in others or ()]
-            asked = self._elsewhere.asked
+            asked = self.elsewhere.asked
             automatic = as_automatic(node, source.symbols, own, self._project, asked, found)
         plans = [self._plan(parent) for parent in parents if parent is not scope]
         is_automatic = automatic is not None or any(base.is_automatic for base in plans)
@@ -391,8 +386,8 @@ class Lightning(Target):
             and self._arrays
             and not loaders.is_default_collated(methods, source.symbols),
             needs_loader=needs_training_loader(methods, self._project),
-            leaves_unused=leaves_unused(family_methods, models, source.symbols, self._elsewhere),
-            keeps_modes=keeps_modes(family_methods, models, self._elsewhere, has_heirs),
+            leaves_unused=leaves_unused(family_methods, models, source.symbols, self.elsewhere),
+            keeps_modes=keeps_modes(family_methods, models, self.elsewhere, has_heirs),
             accumulation=accumulates,
             steps=1 if is_automatic else steps_of_trial(methods, [facts for _, facts in relatives]),
         )

@@ -131,8 +131,8 @@ class _Rewriting:
             stored = self._stored()
             gone, late, told = late_values(init, self.own, early, stored, self.file.symbols)
             init = _without(init, gone)
-        texts = self.file.elsewhere.texts
-        before = gradients.before_validations(self.own, self._validating, texts)
+        around = self.file.elsewhere
+        before = gradients.before_validations(self.own, self._validating, around.texts)
         if before and not plan.is_mixin:
             told = [*told, syntax.statement(before)]
         if init is not None and plan.is_whole:

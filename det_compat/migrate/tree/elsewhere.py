@@ -46,14 +46,18 @@ class Elsewhere:
         names = {path.rpartition(".")[2] for path in self.imported.get(code, (code,))}
         return not names.isdisjoint(self.variables - self.functions.keys())
 
-    def may_draw(self, code: Iterable[str]) -> bool:
-        """Whether some code, or what it names in the project, may draw random numbers."""
+    def reached(self, code: Iterable[str]) -> list[str]:
+        """Some code, and all that it names in the project, and that this names."""
         found, known = [*code], set[str]()
         for text in found:
             names = {match.group() for match in _NAME.finditer(text)} & self.texts.keys() - known
             known |= names
             found += [self.texts[each] for each in names]
-        return any(DRAWS.search(text) or _CHANCE.search(text) for text in found)
+        return found
+
+    def may_draw(self, code: Iterable[str]) -> bool:
+        """Whether some code, or what it names in the project, may draw random numbers."""
+        return any(DRAWS.search(text) or _CHANCE.search(text) for text in self.reached(code))
 
 
 #: What may draw random numbers.

@@ -273,17 +273,17 @@ def added(tree: cst.Module, new: Collection[str]) -> cst.Module:
             start += 1
     others: list[str] = []
     for text in sorted({*new} - there):
-        at = _same_module(body, text)
-        if at is not None:
-            body[at] = _with_name(body[at], text.rpartition(" ")[2])
-        elif _is_standard(statement(text)):
+        if _joins(body, text):
+            continue
+        if _is_standard(statement(text)):
             body = _with_standard(body, text)
             start += 1
         else:
             others.append(text)
     at = min(start, _first_import(body)) if start >= len(body) else start
     for text in sorted(others, key=_order, reverse=True):
-        body = _in_group(body, at, text)
+        if not _joins(body, text):
+            body = _in_group(body, at, text)
     return tree.with_changes(body=body)
 
 
@@ -294,6 +294,14 @@ def _first_import(body: Sequence[cst.BaseStatement]) -> int:
         if not is_docstring and _module_of(line) != "__future__":
             return index
     return len(body)
+
+
+def _joins(body: list[cst.BaseStatement], text: str) -> bool:
+    """Add a name to an import of ``body``; whether there is one of the same module."""
+    at = _same_module(body, text)
+    if at is not None:
+        body[at] = _with_name(body[at], text.rpartition(" ")[2])
+    return at is not None
 
 
 def _same_module(body: Sequence[cst.BaseStatement], text: str) -> int | None:

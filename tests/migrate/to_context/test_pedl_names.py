@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from det_compat.migrate.migration import migrate
 from tests.migrate.rewriting import method, rewritten
@@ -56,20 +57,53 @@ def init_of_trial(made):
     return method(made.partition("class Trial")[2], "__init__")
 
 
-def test_init_of_the_context_api(tmp_path):
-    assert init_of_trial(rewritten(tmp_path, STANDARD, "context")) == (
+def test_members_of_the_context_api(tmp_path):
+    made = rewritten(tmp_path, STANDARD, "context")
+    assert init_of_trial(made) == (
         "def __init__(self, context):\n"
         "    self.context = context\n"
-        "    self.download_data_dir = download_data(\n"
-        "        context.get_experiment_config(), context.get_hparams()\n"
-        "    )\n"
-        "\n"
         "    self.model = context.wrap_model(self.build_model(context.get_hparams()))\n"
-        "    self.opt = context.wrap_optimizer(self.optimizer(self.model))\n"
-        "    self.training_loader, self.validation_loader = make_data_loaders(\n"
-        "        context.get_experiment_config(), context.get_hparams(), self.download_data_dir\n"
+        "    self.opt = context.wrap_optimizer(self.optimizer(self.model))"
+    )
+    assert made.count("@functools.cached_property") == 2
+    assert method(made, "download_data_dir") == (
+        "def download_data_dir(self):\n"
+        "    return download_data(self.context.get_experiment_config(), self.context.get_hparams())"
+    )
+    assert method(made, "loaders") == (
+        "def loaders(self):\n"
+        "    return make_data_loaders(\n"
+        "        self.context.get_experiment_config(), self.context.get_hparams(), "
+        "self.download_data_dir\n"
         "    )"
     )
+    assert method(made, "build_training_data_loader").endswith("return self.loaders[0]")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('    return "/tmp"', '    torch.rand(2)\n    return "/tmp"'),
+        ("return Net()", 'return torch.load("/tmp/net.pt")'),
+        ("super().__init__()", 'super().__init__()\n        self.words = open("/tmp/words")'),
+    ],
+    ids=["random numbers", "a model of a file", "a file of the model's"],
+)
+def test_a_download_that_others_may_need_comes_first(old, new, tmp_path):
+    made = rewritten(tmp_path, STANDARD.replace(old, new), "context")
+    assert "    self.download_data_dir = download_data(\n" in init_of_trial(made)
+    assert made.count("@functools.cached_property") == 1
+
+
+def test_data_are_made_once_and_for_those_who_ask(tmp_path, monkeypatch):
+    made, loaded = {}, []
+    exec(compile(rewritten(tmp_path, STANDARD), "made", "exec"), made)
+    monkeypatch.setattr(torch, "load", lambda path: loaded.append(path) or [path] * 8)
+    module = made["Trial"](lr=0.1, width=3, scale=2, experiment_config={})
+    assert not loaded
+    training, validation = module.train_dataloader(), module.val_dataloader()
+    assert loaded == ["/tmp/rows.pt"] * 2
+    assert (next(iter(training)), len(validation)) == (["/tmp/rows.pt"] * 4, 2)
 
 
 def test_what_pedl_was_asked_for_is_handed_on(tmp_path):
@@ -180,7 +214,7 @@ def test_on_to_lightning(tmp_path):
     assert "self.validation_metrics(predictions, labels, loss), batch_size=1, sync_dist=True\n" in (
         method(made, "validation_step")
     )
-    assert method(made, "train_dataloader").endswith("return self.training_loader")
+    assert method(made, "train_dataloader").endswith("return self.loaders[0]")
 
 
 def test_functions_of_another_file(tmp_path):
@@ -197,7 +231,7 @@ def test_functions_of_another_file(tmp_path):
     )
     made = rewritten(tmp_path, STANDARD.replace("def make_data_loaders(", "def unused("))
     assert "from data import make_two\n" in made
-    assert "make_two(" in init_of_trial(made)
+    assert "make_two(" in method(made, "loaders")
     assert "clip_grad_value_(params, self.hparams.clip_grad_val)" in made
     (data,) = [f for f in migrate([str(tmp_path)], "lightning").files if f.path.name == "data.py"]
     assert data.after.decode().startswith("from torch.utils.data import DataLoader\n")
@@ -210,7 +244,7 @@ def test_data_that_the_trials_file_has_from_another(tmp_path):
     source = STANDARD.replace("def make_data_loaders(", "def unused(").replace(
         "class Trial(", imported
     )
-    assert "make_data_loaders(" in init_of_trial(rewritten(tmp_path, source))
+    assert "make_data_loaders(" in method(rewritten(tmp_path, source), "loaders")
 
 
 def test_without_data(tmp_path):
@@ -241,7 +275,7 @@ def test_a_data_function_that_is_imported_is_not_imported_twice(tmp_path):
     source = f"{header}from package.data import make_data_loaders\n\n\nclass Net({model}"
     made = rewritten(tmp_path, source.replace("error_rate(predictions, labels)", "0.0"), "context")
     assert made.count("import make_data_loaders") == 1
-    assert "self.training_loader, self.validation_loader = make_data_loaders(" in made
+    assert "make_data_loaders(" in method(made, "loaders")
 
 
 def test_a_variable_of_the_parameters_name_is_not_set_to_itself(tmp_path):
