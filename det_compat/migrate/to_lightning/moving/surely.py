@@ -1,13 +1,12 @@
-"""What a trial has wrapped for sure by the time that something else is done."""
+"""What a trial has set or wrapped for sure by the time that something else is done."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 import libcst as cst
 
 from det_compat.migrate.to_lightning.class_facts import WrappedModel, WrappedReducer
-from det_compat.migrate.to_lightning.early.empty_lists import is_set
 from det_compat.migrate.to_lightning.plan import TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.trial_attributes import values_set
@@ -43,3 +42,42 @@ def surely(
         return each.may_lack and not is_there
 
     return [replace(each, may_lack=lacks(each)) for each in found]
+
+
+def is_set(
+    lines: Iterable[cst.BaseStatement],
+    target: str,
+    own: Mapping[str, cst.FunctionDef],
+    above: tuple[str, ...] = (),
+) -> bool:
+    """Whether lines that run one after the other are sure to set something."""
+    for line in lines:
+        if syntax.target_of(line) == target:
+            return True
+        if isinstance(line, cst.With) and is_set(syntax.body_of(line), target, own, above):
+            return True
+        if isinstance(line, cst.If) and all(
+            is_set(part, target, own, above) for part in _branches(line)
+        ):
+            return True
+        call = syntax.call_of(line)
+        owner, _, name = syntax.code(call.func).rpartition(".") if call is not None else ("",) * 3
+        if (
+            name in own
+            and name not in above
+            and owner == target.partition(".")[0]
+            and is_set(syntax.body_of(own[name]), target, own, (*above, name))
+        ):
+            return True
+        if any(syntax.find(line, cst.Return)):
+            return False
+    return False
+
+
+def _branches(node: cst.If) -> Iterator[Sequence[cst.BaseStatement]]:
+    """The lines of each branch; none for the one that is not there."""
+    yield syntax.body_of(node)
+    if isinstance(node.orelse, cst.If):
+        yield from _branches(node.orelse)
+    else:
+        yield syntax.body_of(node.orelse) if node.orelse is not None else ()
