@@ -5,7 +5,8 @@ by its name. What follows is known as well: whether a value is None, the variabl
 the parameters that are given nothing else.
 """
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import libcst as cst
@@ -43,19 +44,27 @@ def without_cluster(
         is_of_it = symbol is not None and symbol.path.startswith(f"{path}()")
         return symbol.original.deep_clone() if symbol is not None and is_of_it else name
 
-    tree, values = syntax.each(tree, cst.Name, original), None
-    for step in (_Branches, _Parameters, _Constants):
+    tree, values, left = syntax.each(tree, cst.Name, original), None, Counter[str]()
+    calls = _calls(tree)
+    # Without the calls of a branch, a function may know more of its parameters.
+    for step in (_Branches, _Branches, _Parameters, _Constants):
         if values is None:
             wrapper = MetadataWrapper(tree)
             tree, values = (
                 wrapper.module,
-                _Values(wrapper, symbols, path, asked=asked),
+                _Values(wrapper, symbols, path, asked=asked, left=left),
             )
         made = syntax.transformed(tree, step(values))
         if made is not tree:
             # What is used has changed, so the next step looks again.
             tree, values = made, None
+            left = calls - _calls(made)
     return tree
+
+
+def _calls(tree: cst.Module) -> Counter[str]:
+    """How often each name is called."""
+    return Counter(syntax.code(call.func) for call in syntax.find(tree, cst.Call))
 
 
 def without_questions(tree: cst.Module, symbols: Symbols) -> cst.Module:
@@ -108,13 +117,20 @@ class _Values:
     """What is known of the expressions of a file."""
 
     def __init__(
-        self, wrapper: MetadataWrapper, symbols: Symbols, path: str, *, asked: Collection[str]
+        self,
+        wrapper: MetadataWrapper,
+        symbols: Symbols,
+        path: str,
+        *,
+        asked: Collection[str],
+        left: Collection[str] = (),
     ) -> None:
         tree = wrapper.module
         self._scopes = wrapper.resolve(ScopeProvider)
         self._symbols = symbols
         self._path = path
         self._is_imported = bool(asked)
+        self._left = left
         self._asked: set[cst.CSTNode] = set()
         single = [a for a in syntax.find(tree, cst.Assign) if len(a.targets) == 1]
         self._assigned = {assign.targets[0].target: assign.value for assign in single}
@@ -160,11 +176,23 @@ class _Values:
         self._asked.add(binding.node)
         values = {_UNKNOWN}
         if isinstance(binding.node, cst.Param):
-            values = {self.of(each) for each in self.given(binding.node)} or values
+            known = self._known_by_text(binding.node)
+            values = {
+                known.get(syntax.code(each), self.of(each)) for each in self.given(binding.node)
+            } or values
         elif isinstance(binding.node, cst.Name) and binding.node in self._assigned:
             values = {self.of(self._assigned[binding.node])}
         self._asked.discard(binding.node)
         return values.pop() if len(values) == 1 else _UNKNOWN
+
+    def _known_by_text(self, param: cst.Param) -> Mapping[str, object]:
+        """What a parameter may be given as it stands, where some of the calls are left out."""
+        function = self._functions.get(param)
+        if function is None or function.name.value not in self._left:
+            return {}
+        # A helper that has nothing to do with Determined stays as it is.
+        is_its = any(map(self._symbols.get, syntax.find(function, cst.Name)))
+        return {"None": None, "True": True, "False": False} if is_its else {}
 
     def given(self, param: cst.Param) -> list[cst.BaseExpression]:
         """All that a parameter is ever given; nothing if that is not known."""
@@ -173,7 +201,8 @@ class _Values:
             return []
         at = [*function.params.params].index(param)
         calls = [self._calls.get(node) for node in self._reads(function)]
-        values = [c and syntax.argument(c, at, param.name.value) for c in calls]
+        default = param.default if self._known_by_text(param) else None
+        values = [c and (syntax.argument(c, at, param.name.value) or default) for c in calls]
         return [v for v in values if v is not None] if all(values) else []
 
     def is_read(self, node: cst.CSTNode) -> bool:
@@ -201,7 +230,10 @@ class _Values:
             for param in self._functions
             if not self.is_read(param)
             and (given := self.given(param))
-            and not any(self.of(value) is _UNKNOWN for value in given)
+            and all(
+                syntax.code(value) in self._known_by_text(param) or self.of(value) is not _UNKNOWN
+                for value in given
+            )
         }
 
 

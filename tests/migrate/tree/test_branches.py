@@ -180,3 +180,46 @@ def test_a_module_is_not_asked_in_the_place_of_a_context(asked, tmp_path):
     after = rewritten(tmp_path, trial(change))
     name = asked.replace(")", ",").split(",")[1].strip()
     assert f"# MIGRATE: the context was asked for {name} by name; see" in after
+
+
+TWO_CALLS = """
+def say(text, loud=False):
+    print(text.upper() if loud else text)
+
+
+def run(latest=None, local=True, debug=False):
+    with pytorch.init(hparams={"global_batch_size": 4}) as context:
+        trainer = pytorch.Trainer(Trial(context), context)
+        if debug:
+            print(context)
+        trainer.fit(
+            max_length=pytorch.Epoch(2) if local else None,
+            latest_checkpoint=latest,
+        )
+
+
+info = det.get_cluster_info()
+if info is None:
+    run()
+    say("done")
+else:
+    run(info.latest_checkpoint, local=False)
+    say("done", loud=True)
+"""
+
+
+def test_what_only_calls_on_a_cluster_give_is_known(tmp_path):
+    made = rewritten(tmp_path, HEAD + trial() + TWO_CALLS)
+    assert "MIGRATE" not in made
+    assert made.endswith(', ckpt_path=latest)\n\n\nrun()\nsay("done")\n')
+    assert "def run(latest=None):\n    trainer = pl.Trainer(devices=1, max_epochs=2," in made
+    # What has nothing to do with a cluster stays.
+    assert "def say(text, loud=False):\n    print(text.upper() if loud else text)\n" in made
+
+
+def test_a_parameter_that_other_calls_give_stays(tmp_path):
+    again = 'run(None, local=input("local?") == "yes")\n'
+    made = rewritten(tmp_path, HEAD + trial() + TWO_CALLS + again)
+    assert "def run(latest=None, local=True):" in made
+    # None would have been refused.
+    assert "pl.Trainer(devices=1, max_epochs=2," in made

@@ -89,7 +89,17 @@ def train_with_lightning(tree: cst.Module, file: LightningFile) -> cst.Module:
     if not file.symbols.has(INIT, TRAINER, *UNITS):
         return tree
     tree = told_of_torchrun(in_one_place(tree, file), file.symbols)
-    return syntax.transformed(tree, _Scripts(file))
+    return syntax.transformed(syntax.each(tree, cst.Call, _with_length), _Scripts(file))
+
+
+def _with_length(call: cst.Call) -> cst.Call:
+    """A call of ``fit()`` with a length: Determined refused to train off a cluster without one."""
+    # Other libraries have a fit(), too.
+    length = syntax.argument(call, len(call.args), "max_length") if is_fit(call) else None
+    if not isinstance(length, cst.IfExp):
+        return call
+    arms = [arm for arm in (length.body, length.orelse) if not is_text(arm, "None")]
+    return syntax.with_node(call, length, arms[0]) if len(arms) == 1 else call
 
 
 class _Scripts(LightningTransformer):
