@@ -26,11 +26,21 @@ _TRIALS_INIT = "det_compat.pytorch.PyTorchTrial.__init__"
 
 
 def with_arguments(
-    init: cst.FunctionDef | None, plan: TrialPlan, file: LightningFile, *, asks_size: bool = False
+    init: cst.FunctionDef | None,
+    plan: TrialPlan,
+    file: LightningFile,
+    *,
+    asks_size: bool = False,
+    objects: Collection[str] = (),
 ) -> cst.FunctionDef:
     """The ``__init__`` that takes hyperparameters in the place of the context.
 
-    If it ``asks_size``, it takes the number of processes, too.
+    Args:
+        init: what it is now.
+        plan: of the trial.
+        file: that it is in.
+        asks_size: whether it needs the number of processes, too.
+        objects: those of its parameters that are no hyperparameters.
     """
     if init is None:
         init = syntax.method("def __init__(self):\n    pass\n")
@@ -65,7 +75,7 @@ def with_arguments(
         file.imports.new.add("from typing import Any")
         init = _without_rest(init, is_whole=plan.is_whole)
     init = init.with_changes(params=params)
-    init = syntax.with_body(init, _body(init, plan, file))
+    init = syntax.with_body(init, _body(init, plan, file, objects))
     return _spread(init) if _is_long(init) else init
 
 
@@ -164,7 +174,9 @@ def _literal(value: bool | float | str) -> str:
     return f'"{text[1:-1]}"' if text[0] == "'" and '"' not in text else text
 
 
-def _body(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> list[cst.BaseStatement]:
+def _body(
+    init: cst.FunctionDef, plan: TrialPlan, file: LightningFile, objects: Collection[str]
+) -> list[cst.BaseStatement]:
     own = syntax.self_name(init)
     lines = [made for line in syntax.body_of(init) for made in _passing(line, plan, file.symbols)]
     if not plan.is_root and (plan.own.calls_init or "__init__" not in plan.own.methods):
@@ -178,7 +190,7 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> list[c
         # Given as one dict, they are what the module has.
         names = [p.name.value for p in (*init.params.params, *init.params.kwonly_params)]
         is_dict = plan.arguments.is_open and "hparams" in names
-        saved = "hparams" if is_dict else _left_out(init, plan, file)
+        saved = "hparams" if is_dict else _left_out(init, plan, file, objects)
         # Lightning would take the arguments of mixins in front for hyperparameters, too.
         heirs = (p for p in file.trials.values() if plan in p.ancestors and p is not plan)
         if any(each.own.hands_rest_on for p in heirs for each in mixins_of(p)):
@@ -210,11 +222,14 @@ def _counted_steps(plan: TrialPlan) -> str:
     return "# max_steps counts the steps of each optimizer\n" if several else ""
 
 
-def _left_out(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> str:
+def _left_out(
+    init: cst.FunctionDef, plan: TrialPlan, file: LightningFile, objects: Collection[str]
+) -> str:
     """What a module does not want among its hyperparameters.
 
     That is what LightningCLI adds, where it does more than look hyperparameters up, and what
-    ``load_from_checkpoint`` and a run that goes on would refuse to unpickle: classes and models.
+    ``load_from_checkpoint`` and a run that goes on would refuse to unpickle: classes and
+    ``objects``.
     """
     is_whole = any(p.arguments.is_whole for p in file.trials.values() if plan in p.ancestors)
     called = {syntax.code(call.func) for call in syntax.find(init.body, cst.Call)}
@@ -224,6 +239,7 @@ def _left_out(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> st
         if param.name.value not in plan.arguments.named
         and (
             param.name.value in called
+            or param.name.value in objects
             or (param.annotation and _OBJECTS.search(syntax.code(param.annotation.annotation)))
         )
     ]

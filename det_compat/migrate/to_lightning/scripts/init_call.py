@@ -9,7 +9,7 @@ from keyword import iskeyword
 import libcst as cst
 from libcst.helpers import ensure_type
 
-from det_compat.migrate.to_lightning.scripts.one_place import uses_of
+from det_compat.migrate.to_lightning.scripts.one_place import as_init, uses_of
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.symbols import Symbols
@@ -99,14 +99,15 @@ def told_of_torchrun(tree: cst.Module, symbols: Symbols) -> cst.Module:
             values.setdefault(name, []).append(value)
     made = {name: found[0] for name in values if (found := _makers(values[name], symbols))}
 
-    def in_place(arg: cst.Arg) -> cst.Arg:
-        if arg.keyword is None or arg.keyword.value != "distributed":
-            return arg
-        names = (name for name in made if uses_of(arg.value, name, symbols))
-        found = [*_makers([arg.value], symbols), *(made[name] for name in names)]
-        return arg.with_changes(value=found[0]) if found else arg
+    def in_place(call: cst.Call) -> cst.Call:
+        value = syntax.argument(call, len(call.args), "distributed")
+        if value is None or as_init(call, symbols) is None:
+            return call
+        names = (name for name in made if uses_of(value, name, symbols))
+        found = [*_makers([value], symbols), *(made[name] for name in names)]
+        return syntax.with_node(call, value, found[0]) if found else call
 
-    changed = syntax.each(tree, cst.Arg, in_place)
+    changed = syntax.each(tree, cst.Call, in_place)
     # What is left of its uses is where it is set.
     gone = {n for n in made if len(uses_of(changed, n, symbols)) == len(values[n])}
     return syntax.transformed(changed if gone == {*made} else tree, _Without(gone))
@@ -149,6 +150,11 @@ class _Without(cst.CSTTransformer):
             updated = updated.with_changes(orelse=None)
         is_other = any(original is other for other in self._others)
         return cst.RemoveFromParent() if _is_idle(updated) and not is_other else updated
+
+    def leave_Try(self, original: cst.Try, updated: cst.Try) -> cst.Try | cst.RemovalSentinel:
+        parts = (updated, *updated.handlers, updated.orelse, updated.finalbody)
+        is_idle = not any(part is not None and part.body.body for part in parts)
+        return cst.RemoveFromParent() if is_idle else updated
 
 
 def _is_idle(branch: cst.If | cst.Else) -> bool:

@@ -22,6 +22,16 @@ if int(os.getenv("WORLD_SIZE")) > 1:
         ranks_of = {MAKER}()
     else:
         ranks_of = None"""
+TRYING = f"""\
+try:
+        ranks_of = {MAKER}()
+    except KeyError:
+        ranks_of = None"""
+#: Whose context is asked for more than ranks.
+CORE = f"""\
+ranks_of = {MAKER}()
+    with core.init(distributed=ranks_of) as whole:
+        print(whole.train)"""
 SCRIPT = """\
 import os
 import torch.distributed as dist
@@ -56,6 +66,7 @@ def source(**given: str) -> str:
         ("pass", f"{MAKER}(host) if host else None", [DEVICES, NODES]),
         (BRANCHES, "ranks_of", [DEVICES]),
         (CHOICE, "ranks_of", [DEVICES]),
+        (TRYING, "ranks_of", [DEVICES]),
         ("pass", "None", []),
     ],
 )
@@ -67,7 +78,11 @@ def test_processes_of_torchrun(before: str, given: str, flags: list[str], tmp_pa
     assert made.count("os.environ.get(") == len(flags)
     assert ("USE_TORCH_DISTRIBUTED" in made) is (not flags)
     assert "ranks_of" not in made and 'WORLD_SIZE")) > 1' not in made
-    assert "else:" not in made and made.count('print("several")') == before.count("several")
+    assert (
+        "else:" not in made
+        and "try:" not in made
+        and made.count('print("several")') == before.count("several")
+    )
     notes = [*device_notes(migrate([str(tmp_path)], "lightning"))]
     assert len(notes) == bool(flags)
 
@@ -84,6 +99,12 @@ def test_processes_of_torchrun(before: str, given: str, flags: list[str], tmp_pa
 def test_other_processes_are_marked(before: str, given: str, after: str, tmp_path: Path) -> None:
     made = rewritten(tmp_path, source(before=before, given=given, after=after))
     assert "# MIGRATE: pytorch.init has no counterpart" in made
+
+
+def test_a_context_of_the_core_api_keeps_its_processes(tmp_path: Path) -> None:
+    made = rewritten(tmp_path, source(before=CORE, given="ranks_of"))
+    assert CORE.partition("\n")[2] in made
+    assert "# MIGRATE: core.DistributedContext.from_torch_distributed has no counterpart" in made
 
 
 @pytest.mark.parametrize(
