@@ -77,7 +77,9 @@ class Commuting:
             passed = [n for n in self._body[at:] if n not in moved]
             asking = [every[n] for n in passed if self._target(n) not in attributes]
             taken = self._hands_on(line, own) | (whole.once & does.read)
-            if taken & {name for each in (*asking, between) for name in each.read}:
+            # What a method sets that it calls, others find set, or set again.
+            taken |= {name for name in does.bound if name.startswith("self.")}
+            if taken & {name for each in (*asking, between) for name in each.read | each.bound}:
                 return False
             reads = does.read | (attributes if syntax.names_in(line) & kept.keys() else set())
             if not all(

@@ -80,6 +80,9 @@ class Names:
             return (
                 f"self.{last.attr.value}" if isinstance(last, cst.Attribute) and is_one else "self"
             )
+        if name == self.reader.name and isinstance(last, cst.Attribute):
+            # What the class has, the trial has as well.
+            return f"self.{last.attr.value}"
         if name in self.scope.imports or self.reader.symbols.get(node) is not None:
             return ""
         if name in self.scope.names:

@@ -32,6 +32,7 @@ class Reader:
     def __init__(self, node: cst.ClassDef, around: Elsewhere, symbols: Symbols) -> None:
         self.symbols = symbols
         self.around = around
+        self.name = node.name.value
         self.own = _functions(node)
         self.others = {
             syntax.code(target): value

@@ -101,8 +101,8 @@ class Walk(Names):
             is_whole = syntax.code(node) == f"{self.scope.me}.{root.removeprefix('self.')}"
         if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)) and root:
             (self.found.changed if is_whole and not is_deep else self.found.below).add(root)
-        elif isinstance(node, cst.Name) or self.path(node):
-            # Something of a file, or of a library, which others have, too.
+        elif isinstance(_owner(node), cst.Name):
+            # Something of a file, of a class or of a library, which others have, too.
             self.found.below.add(ANYTHING)
         else:
             self.found.below |= one | (held if is_deep else set())
@@ -350,6 +350,13 @@ _MAKING = (
     "datasets.", "pathlib.", "collections.", "argparse.", "types.", "attrdict.", "easydict.",
     "omegaconf.", "timm.", "pytorch_lightning.", "lightning.", "segmentation_models_pytorch.",
 )  # fmt: skip
+
+
+def _owner(node: cst.BaseExpression) -> cst.BaseExpression:
+    """What an attribute, or what is in brackets, is asked of."""
+    while isinstance(node, (cst.Attribute, cst.Subscript)):
+        node = node.value
+    return node
 
 
 def _is_library_setting(path: str) -> bool:

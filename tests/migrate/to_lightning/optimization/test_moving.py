@@ -6,6 +6,8 @@ from tests.migrate.rewriting import method, rewritten, trial
 
 OPT = "self.opt = context.wrap_optimizer(torch.optim.SGD(self.model.parameters(), lr=0.1))"
 RATE = OPT.replace("0.1", "self.rate")
+COUNTING = OPT.replace("0.1", "self.counted()")
+SHARED = OPT.replace("0.1", "self.shared[0]")
 ASKING = OPT.replace("self.model.parameters()", "[p for p in self.all() if p.requires_grad]")
 
 
@@ -21,10 +23,26 @@ ASKING = OPT.replace("self.model.parameters()", "[p for p in self.all() if p.req
         ([OPT, "self.model = context.wrap_model(self.model)"], True),
         ([ASKING, "self.rate = 1"], True),
         ([ASKING, "self.model.bias.requires_grad = False"], False),
+        # What the method sets is asked for, or set again, by what follows.
+        (["self.n = 0", COUNTING, "self.rate = 1"], True),
+        (["self.n = 0", COUNTING, "if self.n:\n            self.rate = 1"], False),
+        (
+            ["self.n = 0", COUNTING, "match self.n:\n            case _:\n                pass"],
+            False,
+        ),
+        (["self.n = 0", COUNTING, "self.n = 3"], False),
+        # An attribute of a class has two names.
+        ([SHARED, "self.rate = 1"], True),
+        ([SHARED, "Trial.shared[0] = 1"], False),
+        ([SHARED.replace("self.sh", "Trial.sh"), "self.shared[0] = 1"], False),
+        ([SHARED.replace("self.sh", "Trial.sh"), "Trial.shared = [1]"], False),
+        ([SHARED, "torch.nn.Linear.rate = 1"], True),
     ],
 )
 def test_an_optimizer_stays_before_what_changes_what_it_is_made_of(lines, moves, tmp_path):
     slower = "    def slower(self):\n        self.rate = 0.01\n\n"
+    slower += "    shared = [0.1]\n\n    def counted(self):\n        self.n += 1\n"
+    slower += "        return self.n\n\n"
     slower += "    def all(self):\n        return self.model.parameters()\n\n    def evaluate_batch"
     changes = [(OPT, "\n        ".join(lines)), ("    def evaluate_batch", slower)]
     made = rewritten(tmp_path, trial(*changes))
