@@ -10,7 +10,9 @@ from det_compat.migrate.tree.file import Line
 from det_compat.migrate.tree.syntax import code, expression, simple, transformed, without_commas
 from det_compat.migrate.tree.transformers import ScopedTransformer
 
-LINE, INDENT = 100, 4
+INDENT = 4
+#: What ruff and black write, and what is as common.
+LINES = (88, 100)
 _CLOSING = (")", "]", "}")
 _Container: TypeAlias = cst.Call | cst.Dict | cst.List | cst.Tuple
 _Node = TypeVar("_Node", bound=cst.CSTNode)
@@ -24,19 +26,24 @@ _PARTS: dict[type, tuple[str, str, tuple[str, ...]]] = {
 
 
 def apply(tree: cst.Module, before: bytes) -> cst.Module:
-    """Spread the statements that are longer than 100 columns and were not in ``before``."""
-    there = {line.strip() for line in before.decode(errors="replace").splitlines()}
-    return transformed(tree, _Spreading(there))
+    """Spread the statements that are longer than others and were not in ``before``."""
+    lines = before.decode(errors="replace").splitlines()
+    # Formatters leave comments as they are.
+    lengths = (len(line) for line in lines if not line.lstrip().startswith("#"))
+    longest = max(lengths, default=LINES[-1])
+    line = next((each for each in LINES if longest <= each), LINES[-1])
+    return transformed(tree, _Spreading({line.strip() for line in lines}, line))
 
 
 class _Spreading(ScopedTransformer):
-    def __init__(self, there: set[str]) -> None:
+    def __init__(self, there: set[str], line: int) -> None:
         super().__init__()
         self._there = there
+        self._line = line
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Line:
         small = simple(updated)
-        width = LINE - self.depth * INDENT
+        width = self._line - self.depth * INDENT
         value = getattr(small, "value", None)
         if small is None:
             return updated
@@ -86,7 +93,16 @@ def _narrow(item: cst.CSTNode, depth: int, width: int) -> cst.CSTNode:
     is_long = len(_text(item)) + 1 > width - depth * INDENT
     if is_long and isinstance(value, _Container):
         return item.with_changes(value=_spread(value, depth, width))
+    if is_long and isinstance(value, cst.DictComp):
+        return item.with_changes(value=_in_lines(value, depth))
     return item
+
+
+def _in_lines(node: cst.DictComp, depth: int) -> cst.BaseExpression:
+    """A comprehension with what it makes and where that comes from on lines of their own."""
+    newline = "\n" + " " * INDENT * (depth + 1)
+    made = f"{code(node.key)}: {code(node.value)}{newline}{code(node.for_in).strip()}"
+    return expression(f"{{{newline}{made}\n{' ' * INDENT * depth}}}")
 
 
 def _text(item: cst.CSTNode) -> str:

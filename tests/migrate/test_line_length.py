@@ -17,6 +17,10 @@ LONG = "a" * 50
             f"f(g({LONG}, {LONG}), 1)",
             f"f(\n    g(\n        {LONG},\n        {LONG},\n    ),\n    1,\n)",
         ),
+        (
+            f"f({{x: {LONG} for x, y in {LONG}}})",
+            f"f(\n    {{\n        x: {LONG}\n        for x, y in {LONG}\n    }},\n)",
+        ),
         (f"x = [{LONG}, {LONG}]", f"x = [\n    {LONG},\n    {LONG},\n]"),
         (f'x = {{"a": {LONG}, "b": {LONG}}}', f'x = {{\n    "a": {LONG},\n    "b": {LONG},\n}}'),
         (f"x = {LONG}, {LONG}", f"x = (\n    {LONG},\n    {LONG},\n)"),
@@ -28,6 +32,14 @@ LONG = "a" * 50
 def test_long_lines(line, expected):
     made = apply(cst.parse_module(f"if x:\n    {line}\n"), b"").code
     assert made == "if x:\n    " + expected.replace("\n", "\n    ") + "\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "is_spread"), [("x" * 89, False), ("x" * 88, True), ("x\n#" + "#" * 88, True)]
+)
+def test_lines_are_as_long_as_those_of_the_file(before, is_spread):
+    made = apply(cst.parse_module(f"f({LONG}, {LONG[:38]})\n"), before.encode()).code
+    assert made.startswith("f(\n") is is_spread
 
 
 @pytest.mark.parametrize("source", [f"f({LONG}, {LONG})\n", "f(\n        1\n    )\n"])

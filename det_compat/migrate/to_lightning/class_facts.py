@@ -169,6 +169,12 @@ class ClassFacts:
     are_shared: bool = False
 
     @property
+    def are_partly_shared(self) -> bool:
+        """Whether some names are in both, and others of both are not known."""
+        are_known = self.every_logged is not None or self.every_validated is not None
+        return not are_known and bool(self.logged & self.validated)
+
+    @property
     def kept(self) -> list[str]:
         """All that it wraps, by attribute, with stars."""
         models = (each.attribute for each in self.models)

@@ -55,7 +55,8 @@ class TrialPlan:
         own: what stands in the class itself.
         parents: plans of its bases that are trial classes of the tree, or mixins of them.
         is_root: whether it derives from Determined's class itself.
-        is_whole: whether all of the trial is in this class.
+        is_single: whether all of the trial is in this class.
+        is_whole: whether it is, and nothing but the trial's loops calls its batch methods.
         alone: the batch methods that it has and none of its relatives, so that they can become
             Lightning's; others stay, and Lightning's call them.
         is_automatic: whether Lightning may step the optimizer.
@@ -73,6 +74,7 @@ class TrialPlan:
     own: ClassFacts
     parents: Sequence[TrialPlan]
     is_root: bool
+    is_single: bool
     is_whole: bool
     alone: frozenset[str]
     is_automatic: bool
@@ -162,7 +164,7 @@ class TrialPlan:
     def validation_names(self) -> dict[str, str]:
         """What each metric of a validation is logged as: Lightning has one name for one metric."""
         known = self.own.validated
-        shared = self.own.logged & known if self.is_whole else frozenset()
+        shared = self.own.logged & known if self.is_single else frozenset()
         if any(f"val_{name}" in known for name in shared):
             shared = frozenset()
         return {name: f"val_{name}" if name in shared else name for name in sorted(known)}
@@ -180,12 +182,13 @@ class TrialPlan:
 
     @property
     def renames_unknown(self) -> bool:
-        """Whether a validation has the names of training, which are not all known."""
+        """Whether a validation has names of training, and neither has all of its names known."""
         known = {n for plan in self.ancestors for n in plan.own.validated | plan.own.logged}
         is_clear = not any(name.startswith("val") for name in known)
-        is_clear &= "evaluation_reducer" not in self.all_methods and not self.all_reducers
         return is_clear and any(
-            plan.is_open and plan.own.are_shared and (plan.is_mixin or self.is_whole)
+            plan.is_open
+            and (plan.own.are_shared or plan.own.are_partly_shared)
+            and (plan.is_mixin or self.is_single)
             for plan in self.ancestors
         )
 

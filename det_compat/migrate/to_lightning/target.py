@@ -330,7 +330,8 @@ class Lightning(Target):
         is_root = any(getattr(base, "path", None) for base in bases)
         has_heirs = bool(self._hierarchy.children(scope))
         keeps = self._calls_methods(own) or are_decorated(node)
-        is_whole = not (parents or has_heirs or keeps) and is_root
+        is_single = not (parents or has_heirs) and is_root
+        is_whole = is_single and not keeps
         family = [s for s in reversed(self._hierarchy.ancestors(scope)) if s in self._paths]
         relatives = [self._class(each) for each in family]
         family_methods = [syntax.methods(each) for each, _ in relatives]
@@ -376,6 +377,7 @@ class Lightning(Target):
             own=automatic or own,
             parents=plans,
             is_root=is_root,
+            is_single=is_single,
             is_whole=is_whole,
             alone=lone,
             is_automatic=is_automatic,

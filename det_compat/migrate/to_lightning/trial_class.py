@@ -345,18 +345,19 @@ class _Rewriting:
         index = ", batch_idx=batch_idx" if "batch_idx" in given else ""
         odd = self._odd(name)
         metrics = numbers_of("metrics", "" if plan.evaluates_whole else "mean", odd)
+        renamed, are_all = plan.renamed, plan.renames_all
+        said = said_of(renamed, is_open=any(each.is_open for each in plan.ancestors))
+        if plan.renames_unknown:
+            renamed, are_all, said = {}, True, ALL_RENAMED
+        metrics = renamed_in(metrics, renamed, is_every=are_all)
         method = self.own.get(name)
         if not odd and method is not None and Devices(method, self.shapes).returns_on_cpu():
             metrics = as_numbers(metrics)
         logs = f"    self.log_dict({metrics}{EACH_BATCH})\n"
         if plan.parameters("evaluation_reducer") is not None and not plan.evaluates_whole:
-            logs = by_name(plan.renamed, is_odd=bool(odd))
+            logs = by_name(renamed, is_every=are_all, is_odd=bool(odd))
         if "none" in odd:
             logs = f"    {comment(_NO_NUMBER)}\n{logs}"
-        said = said_of((), is_open=any(each.is_open for each in plan.ancestors))
-        if plan.renames_unknown and not odd:
-            said = ALL_RENAMED
-            logs = f"    self.log_dict({renamed_in(metrics, (), is_every=True)}{EACH_BATCH})\n"
         if said:
             logs = f"    {said}\n{logs}"
         if self.file.asks_outputs and not plan.evaluates_whole:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import libcst as cst
 
 from det_compat.migrate.configs import BATCHES
-from det_compat.migrate.line_length import INDENT, LINE
+from det_compat.migrate.line_length import INDENT, LINES
 from det_compat.migrate.to_lightning.class_facts import is_init_of_next
 from det_compat.migrate.to_lightning.early.mixins import mixins_of
 from det_compat.migrate.to_lightning.plan import UNUSED, LightningFile, OtherBases, TrialPlan
@@ -119,7 +119,7 @@ def _without_rest(init: cst.FunctionDef, *, is_whole: bool) -> cst.FunctionDef:
 
 def _is_long(init: cst.FunctionDef) -> bool:
     header = syntax.code(init.with_changes(body=cst.IndentedBlock([]), leading_lines=[]))
-    return len(header.split("\n")[0]) > LINE - INDENT
+    return len(header.split("\n")[0]) > LINES[-1] - INDENT
 
 
 def _spread(init: cst.FunctionDef) -> cst.FunctionDef:

@@ -20,9 +20,15 @@ def with_logged_names(method: cst.FunctionDef, plans: Sequence[TrialPlan]) -> cs
     if not given:
         return method
     if any(plan.renames_unknown for plan in plans):
-        text = _ALL_AS_BEFORE.format(given[0])
-        are_all = all(plan.renames_unknown for plan in plans)
-        return with_first(method, text) if are_all else marked(method, _MORE)
+        if not all(plan.renames_unknown for plan in plans):
+            return marked(method, _MORE)
+        if not any(plan.all_reducers for plan in plans):
+            return with_first(method, _ALL_AS_BEFORE.format(given[0]))
+        # What reducers log has names that only a run tells, and these are as before.
+        every = sum(name.value == given[0] for name in syntax.find(method.body, cst.Name))
+        changed = with_first(method, _AND_AS_BEFORE.format(given[0]))
+        is_harmless = _asks(method, given[0]) + _shows(method, given[0]) == every
+        return changed if is_harmless else marked(changed, _MORE)
     asking = _Asking(given[0], names)
     changed = syntax.transformed(method, asking)
     every = sum(name.value == given[0] for name in syntax.find(method.body, cst.Name))
@@ -67,6 +73,10 @@ logged = {{{pairs}}}
 
 _ALL_AS_BEFORE = """\
 {0} = {{n.removeprefix("val_"): v for n, v in {0}.items() if n.startswith("val_")}}
+"""
+_AND_AS_BEFORE = """\
+as_before = {{n.removeprefix("val_"): v for n, v in {0}.items() if n.startswith("val_")}}
+{0} = {{**{0}, **as_before}}
 """
 
 

@@ -11,11 +11,11 @@ from libcst.helpers import ensure_type
 from det_compat.migrate.to_lightning.metrics.arrays import Arrays
 from det_compat.migrate.to_lightning.metrics.branches import joined
 from det_compat.migrate.to_lightning.metrics.names import (
+    all_renamed,
     numbers_of,
     owner,
     renamed_in,
     renamed_key,
-    said_of,
 )
 from det_compat.migrate.to_lightning.metrics.on_cpu import Devices
 from det_compat.migrate.to_lightning.metrics.rates import is_one_rate
@@ -54,16 +54,11 @@ _BY_NAME = f"""\
 _IF_NUMBER = _BY_NAME.replace("log(name, value", "log_dict(numbers_of({name: value}, reduction)")
 
 
-def by_name(renamed: Collection[str], *, is_odd: bool) -> str:
-    """The lines that log each metric by itself, some of them as ``val_...``."""
+def by_name(renamed: Collection[str], *, is_every: bool, is_odd: bool) -> str:
+    """The lines that log each metric by itself, some or all of them as ``val_...``."""
     lines = _IF_NUMBER if is_odd else _BY_NAME
-    key = renamed_key(renamed)
-    said = f"        {said_of(renamed)}\n        self.log" if renamed else "        self.log"
-    return (
-        lines.replace("log(name,", f"log({key},")
-        .replace("{name:", f"{{{key}:")
-        .replace("        self.log", said)
-    )
+    key = renamed_key(renamed, is_every=is_every)
+    return lines.replace("log(name,", f"log({key},").replace("{name:", f"{{{key}:")
 
 
 @dataclass
@@ -184,7 +179,10 @@ class Logged:
         if len(named) != len(metrics.elements):
             named[-1] = named[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         is_open = not self._is_known and any(isinstance(e, cst.StarredDictElement) for e in named)
-        if is_open or any(self._is_sorted_out(element.value) for element in named):
+        is_open = is_open or any(self._is_sorted_out(element.value) for element in named)
+        if self.are_all_renamed and not self.renamed:
+            named = [all_renamed(element) for element in named]
+        if is_open:
             logged = syntax.code(metrics.with_changes(elements=named))
             found = numbers_of(logged, self.reduction, {"none"})
             return f"{self.own}.log_dict({found}{self.options})"

@@ -245,7 +245,7 @@ def renamed_in(metrics: str, renamed: Collection[str], *, is_every: bool) -> str
     """
     if not renamed and not is_every:
         return metrics
-    key = 'f"val_{name}"' if is_every else renamed_key(renamed)
+    key = renamed_key(renamed, is_every=is_every)
     return f"{{{key}: value for name, value in {owner(metrics)}.items()}}"
 
 
@@ -313,8 +313,35 @@ def _looks_before(method: cst.FunctionDef, name: str, renamed: Collection[str]) 
     return found
 
 
-def renamed_key(renamed: Collection[str]) -> str:
+def all_renamed(element: cst.BaseDictElement) -> cst.BaseDictElement:
+    """An entry of a dict of metrics, or all that another dict gives it, as ``val_...``."""
+    value = element.value
+    if isinstance(element, cst.DictElement):
+        return element.with_changes(key=_as_val(element.key))
+    if isinstance(value, cst.DictComp):
+        return element.with_changes(value=value.with_changes(key=_as_val(value.key)))
+    made = syntax.expression(renamed_in(syntax.code(value), (), is_every=True))
+    return element.with_changes(value=made)
+
+
+def _as_val(key: cst.BaseExpression) -> cst.BaseExpression:
+    """The name of a metric with ``val_`` in front."""
+    text = syntax.code(key)
+    if isinstance(key, cst.SimpleString):
+        start = len(key.prefix + key.quote)
+    elif isinstance(key, cst.FormattedString):
+        start = len(key.start)
+    else:
+        # Before Python 3.12 no quote, and no backslash, may stand in an f-string of that quote.
+        is_plain = not {'"', "\\", "\n"} & {*text}
+        return syntax.expression(f'f"val_{{{text}}}"' if is_plain else f'"val_" + str({text})')
+    return syntax.expression(f"{text[:start]}val_{text[start:]}")
+
+
+def renamed_key(renamed: Collection[str], *, is_every: bool) -> str:
     """The expression of what ``name`` is logged as."""
+    if is_every:
+        return 'f"val_{name}"'
     names = sorted(renamed)
     test = f'== "{names[0]}"' if len(names) == 1 else f"in {tuple(names)}".replace("'", '"')
     return f'f"val_{{name}}" if name {test} else name' if names else "name"

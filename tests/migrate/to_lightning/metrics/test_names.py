@@ -123,12 +123,73 @@ def test_names_that_only_a_run_tells(trained, said, tmp_path):
     assert said in made
 
 
-def test_others_may_be_the_same_too(tmp_path):
-    several = '{"loss": loss, f"{batch}": 1.0}'
-    evaluation = several.replace("loss}", "batch.sum()").replace(": loss,", ": batch.sum(),")
-    source = trial((RETURN, f"return {evaluation}"), ('{"loss": loss}', several))
+@pytest.mark.parametrize(
+    ("evaluated", "logged"),
+    [
+        (
+            'return {"loss": 2.0, f"{batch}": 3.0, batch: 4.0, batch + "\\"": 5.0}',
+            '"val_loss": 2.0, f"val_{batch}": 3.0, f"val_{batch}": 4.0, '
+            '"val_" + str(batch + "\\""): 5.0',
+        ),
+        (
+            'return {**{k: 1.0 for k in "ab"}, "loss": 2.0}',
+            '**{f"val_{k}": 1.0 for k in "ab"}, "val_loss": 2.0',
+        ),
+        (
+            'return {**scores(batch), "loss": 2.0}',
+            '**{f"val_{name}": value for name, value in scores(batch).items()}, "val_loss": 2.0',
+        ),
+        (
+            'found = scores(batch)\n        found["loss"] = 1.0\n        return found',
+            'log_dict({f"val_{name}": value for name, value in numbers_of(found, "mean").items()}',
+        ),
+    ],
+)
+def test_where_more_than_what_is_known_may_be_the_same_all_are_renamed(evaluated, logged, tmp_path):
+    """Nobody would tell half of the names from training's, by what happens to stand in the code."""
+    source = trial((RETURN, evaluated), ('{"loss": loss}', '{"loss": loss, f"{batch}": 1.0}'))
     made = method(rewritten(tmp_path, source), "validation_step")
-    assert "logs: loss; others may be the same, too\n" in made
+    assert "    # val_ tells these from what training logs\n" in made
+    assert logged in " ".join(made.split()).replace("( ", "(").replace("{ ", "{")
+
+
+def test_reducers_keep_their_names_where_all_others_get_new_ones(tmp_path):
+    """A callback that asks for some of either finds them as before."""
+    seen = """
+    from determined.pytorch import PyTorchCallback
+
+    class Seeing(PyTorchCallback):
+        def on_validation_end(self, metrics):
+            print(metrics["loss"], metrics["mAP"])
+    """
+    source = trial(
+        (
+            "self.context = context\n",
+            "self.context = context\n        self.scores = context.wrap_reducer(Scores())\n",
+        ),
+        (
+            'return {"loss": loss}',
+            'found = scores(batch)\n        found["loss"] = loss\n        return found',
+        ),
+        (RETURN, 'found = scores(batch)\n        found["loss"] = 1.0\n        return found'),
+    )
+    made = rewritten(tmp_path, source + textwrap.dedent(seen))
+    assert 'f"val_{name}": value' in method(made, "validation_step")
+    hook = made[made.index("class Seeing") :]
+    lines = textwrap.dedent(hook[hook.index("        as_before") :].split("        print")[0])
+    space = {"metrics": {"loss": 5.0, "val_loss": 1.0, "mAP": 2.0}}
+    exec(lines, space)
+    assert (space["metrics"]["loss"], space["metrics"]["mAP"]) == (1.0, 2.0)
+    assert "MIGRATE" not in hook
+
+
+@pytest.mark.parametrize("call", ["trial.evaluate_batch(batch)", ""])
+def test_a_class_that_keeps_its_batch_methods_tells_its_metrics_apart_too(call, tmp_path):
+    source = trial((RETURN, 'return {"loss": 1.0, "other": 2.0}'))
+    made = rewritten(tmp_path, f"{source}\n\ndef use(trial, batch):\n    return {call or 0}\n")
+    assert ("metrics = self.evaluate_batch(batch" in made) is bool(call)
+    assert SAID.format("loss") in made
+    assert ('f"val_{name}" if name == "loss" else name' in made) is bool(call)
 
 
 def test_names_in_an_attribute_that_keeps_the_best(tmp_path):
