@@ -1,9 +1,11 @@
 """What the step of an optimizer may change, which a module's ``training_step`` comes before."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import libcst as cst
+from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.class_facts import ClassFacts
 from det_compat.migrate.to_lightning.data.loader_order import Project
@@ -113,9 +115,22 @@ class _Holding:
         name = called(node).rpartition(".")[2] if isinstance(node, cst.Call) else ""
         if isinstance(node, cst.Call) and name in self.names:
             return any(self(arg.value) for arg in node.args)
-        if name and self.project.computes(name):
+        if name and (self.project.computes(name) or self._is_loss(ensure_type(node, cst.Call))):
             return False
         return any(map(self, children(node)))
+
+    def _is_loss(self, call: cst.Call) -> bool:
+        """Whether it is a loss of a library, which computes what it returns from a model's output.
+
+        If it did hand out a parameter, it would be logged as it was before the step; weights are
+        what they were.
+        """
+        owner, _, name = called(call).rpartition(".")
+        is_of_library = name not in self.project.functions and owner not in {"", *self.own_names}
+        return is_of_library and _LOSS.search(name) is not None
+
+
+_LOSS = re.compile("(^|_)loss(es)?($|_)")
 
 
 def called(call: cst.Call) -> str:

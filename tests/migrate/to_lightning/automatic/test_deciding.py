@@ -472,3 +472,27 @@ def test_a_method_that_sees_nothing_of_a_step_may_come_after_it(tmp_path, body, 
         changes = (*changes, ("print(self.opt, text)", "pass"))
     made = rewritten(tmp_path, trial(*changes))
     assert ("automatic_optimization" not in made) == is_automatic
+
+
+@pytest.mark.parametrize(
+    ("init", "asked", "is_automatic"),
+    [
+        ("self.tb = library.Balance()", "self.tb.data_losses(self.model, batch)", True),
+        ("", "library.loss(self.model, batch)", True),
+        # Nobody knows what these are.
+        ("self.tb = library.Balance()", "self.tb.glossary(self.model, batch)", False),
+        ("self.loss = library.Balance()", "self.loss(self.model, batch)", False),
+        # This one is here to be read.
+        ("self.tb = Balance()", "self.tb.own_loss(self.model, batch)", False),
+    ],
+)
+def test_what_a_loss_of_a_library_returns_no_step_changes(init, asked, is_automatic, tmp_path):
+    changes = (
+        (INIT, f"{INIT}        {init or 'pass'}\n"),
+        ("self.model(batch).sum()\n        self.context", f"{asked}\n        self.context"),
+        ("loss = ", "loss, more = "),
+        (RETURN, '        return {"loss": loss, "more": more["a"].mean()}'),
+    )
+    here = "\n\nclass Balance:\n    def own_loss(self, model, x):\n        return x, model.weight\n"
+    made = rewritten(tmp_path, trial(*changes) + here)
+    assert ("self.automatic_optimization = False" not in made) is is_automatic
