@@ -124,7 +124,7 @@ class _Rewriting:
 
     def result(self) -> cst.BaseStatement:
         """The class."""
-        plan, init = self.plan, self.own.get("__init__")
+        plan, init, asks = self.plan, self.own.get("__init__"), False
         moved, late, told = (list[cst.BaseStatement]() for _ in range(3))
         # __init__ calls these methods, so they may need what it makes.
         early = [self.own[name] for name in self.own if name in self._early(plan) - {"__init__"}]
@@ -143,7 +143,8 @@ class _Rewriting:
             moved, names = moved_lines(
                 init, [*early, *first], reader, is_automatic=plan.is_automatic
             )
-            self._asks = bool(moved) or stepping.asks_where_it_steps(self.own, plan, self.file)
+            asks = stepping.asks_where_it_steps(self.own, plan, self.file)
+            self._asks = bool(moved) or asks
             init, moved = _without(init, moved), by_attributes(moved, names)
             # What only the moved statements call is not called before there is a Trainer any more.
             called = {*reachable({**self.own, "__init__": init}, "__init__")}
@@ -171,7 +172,7 @@ class _Rewriting:
         if plan.own.optimizers or plan.own.schedulers or (plan.is_root and plan.all_optimizers):
             nodes = [*body, *self.others, *([init] if init is not None else [])]
             used = used_attributes(nodes, plan, self.file)
-            made.extend(configure_optimizers(plan, moved, used, asks=self._asks))
+            made.extend(configure_optimizers(plan, moved, used, asks=asks))
         at = self._index_of_init(body)
         hooks = self._hooks()
         if (asks_size or told) and "setup" not in self.own:

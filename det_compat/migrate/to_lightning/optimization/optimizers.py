@@ -81,7 +81,7 @@ def configure_optimizers(
         end = [lines.pop().with_changes(body=[cst.Return(value)])]
     whole = syntax.with_body(syntax.method("def configure_optimizers(self): ..."), [*lines, *end])
     is_kept = any("self." in name for name in map(names.get, optimizers) if name)
-    is_kept &= bool(moved) or not asks
+    is_kept &= not asks
     starred = [name for name in optimizers if name.startswith("*")]
     can_count = len(starred) < min(2, len(optimizers)) or len(optimizers) == 1
     lacking = plan.lacking_optimizers

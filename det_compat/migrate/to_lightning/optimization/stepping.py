@@ -207,23 +207,53 @@ def asks_where_it_steps(
     """
     optimizers = plan.all_optimizers
     names = "|".join(optimizers)
-    if plan.lacking_optimizers or {*optimizers} & file.elsewhere.asked:
+    if plan.lacking_optimizers or _asked(optimizers, file):
         return False
     if not optimizers or not names.replace("|", "").isidentifier():
         return False
     for name, method in own.items():
-        if "setattr" in syntax.names_in(method.body):
+        members = map(file.symbols.member, syntax.find(method.body, cst.Attribute))
+        is_open = any(member is not None and member[1] == "optimizers" for member in members)
+        if is_open or "setattr" in syntax.names_in(method.body):
             return False
-        if file.symbols.calls(method, "step_optimizer"):
+        if _steps(method, plan, file):
             own_ones = {f"{syntax.self_name(method)}.{each}" for each in optimizers}
             is_set = not own_ones.isdisjoint(map(syntax.code, _targets(method)))
             if is_set or syntax.names_in(method.body) & {*optimizers}:
                 return False
-        elif name not in plan.early:
-            stepping = rf"\b{syntax.self_name(method)}\.({names})\b(?!\.({_LOOKING})\b)"
-            if re.search(stepping, syntax.code(method.body)):
-                return False
+        elif name not in plan.early and _does_more(method, optimizers):
+            return False
     return True
+
+
+def _steps(method: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> bool:
+    """Whether a method steps optimizers, or may, and runs where Lightning can be asked for them."""
+    if file.symbols.calls(method, "step_optimizer"):
+        return True
+    name = method.name.value
+    is_plain = name in plan.training - {*plan.early} and _does_more(method, plan.all_optimizers)
+    return is_plain and not _asked((name,), file)
+
+
+def _asked(names: Collection[str], file: LightningFile) -> set[str]:
+    """Those of some members of a trial that code elsewhere may ask it for.
+
+    What another class of the project has, too, is asked of that.
+    """
+    around = file.elsewhere
+    others = [text for name, text in around.texts.items() if name not in file.trials]
+    return {
+        name
+        for name in {*names} & around.asked
+        if not any(re.search(rf"\bdef {name}\(self|\bself\.{name}\s*=", t) for t in others)
+    }
+
+
+def _does_more(method: cst.FunctionDef, optimizers: Collection[str]) -> bool:
+    """Whether a method does more than to look at one of these attributes."""
+    names = "|".join(map(re.escape, optimizers))
+    more = rf"\b{syntax.self_name(method)}\.({names})\b(?!\.({_LOOKING})\b)"
+    return bool(optimizers) and re.search(more, syntax.code(method.body)) is not None
 
 
 def with_optimizers(
@@ -234,7 +264,7 @@ def with_optimizers(
     It asks Lightning for the optimizers it steps if it ``asks``.
     """
     own, optimizers = syntax.self_name(method), plan.own.optimizers
-    steps = file.symbols.calls(method, "step_optimizer")
+    steps = _steps(method, plan, file)
     stepped = [name for name in optimizers if steps and syntax.mentions(method, f"{own}.{name}")]
     trains = not (plan.is_automatic or plan.is_mixin) and method.name.value in plan.training
     # An object of the project's own may have such a method, and be no loss.

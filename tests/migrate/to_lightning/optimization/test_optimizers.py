@@ -105,10 +105,36 @@ def test_optimizers_that_methods_of_init_use_stay(tmp_path):
     assert "return self.opt" in method(made, "configure_optimizers")
 
 
-def test_raw_steps_are_counted(tmp_path):
-    change = ("self.context.step_optimizer(self.opt)", "self.opt.step()")
-    made = rewritten(tmp_path, trial(change))
-    assert "self.opt = self.optimizers()" in method(made, "on_train_start")
+@pytest.mark.parametrize(
+    ("step", "helper", "others", "asks"),
+    [
+        ("self.opt.step()", "", "", True),
+        ("self.go()", "self.opt.step()", "", True),
+        ("self.opt.step(self.go)", "return self.opt.param_groups", "", True),
+        # A variable of this name is something else.
+        ("opt = self.opt\n        opt.step()", "", "", False),
+        ("self.go()", "self.opt.step()", "    def checked(self, batch): self.go()", False),
+        ("self.go()", "self.opt.step()", "def use(made):\n    made.go()", False),
+        ("self.opt.step()", "", "def use(made):\n    made.opt.step()", False),
+        ("for each in self.context.optimizers: each.step()", "", "", False),
+        # These ask another class for what it has.
+        (
+            "self.go()",
+            "self.opt.step()",
+            "class Other:\n    def go(self): pass\n\n    def use(made):\n        made.go()",
+            True,
+        ),
+    ],
+)
+def test_raw_steps_are_counted(step, helper, others, asks, tmp_path):
+    helping = f"    def go(self):\n        {helper}\n\n    def evaluate_batch"
+    changes = [("self.context.step_optimizer(self.opt)", step)]
+    changes += [("    def evaluate_batch", helping)] if helper else []
+    if others.startswith(" "):
+        changes.append(('return {"error"', 'self.checked(batch)\n        return {"error"'))
+    made = rewritten(tmp_path, f"{trial(*changes)}\n{others}\n")
+    assert ("self.opt = self.optimizers()" in made) is not asks
+    assert "opt = self.optimizers()\n" in made and "MIGRATE" not in made
 
 
 def test_what_is_wrapped_and_not_kept(tmp_path):
@@ -516,7 +542,8 @@ def test_a_variable_that_is_two_optimizers_is_neither(tmp_path):
 
 
 @pytest.mark.parametrize("has_schedule", [True, False])
-def test_a_module_trains_again_with_the_optimizers_that_it_keeps(tmp_path, has_schedule):
+@pytest.mark.parametrize("is_local", [True, False])
+def test_a_module_trains_again_with_the_optimizers_that_it_keeps(tmp_path, is_local, has_schedule):
     schedule = """
         self.schedule = context.wrap_lr_scheduler(
             torch.optim.lr_scheduler.StepLR(self.opt, 1), LRScheduler.StepMode.STEP_EVERY_EPOCH
@@ -524,22 +551,30 @@ def test_a_module_trains_again_with_the_optimizers_that_it_keeps(tmp_path, has_s
         self.rates = [group["lr"] for group in self.opt.param_groups]"""
     schedule = schedule if has_schedule else schedule[schedule.index("\n        self.rates") :]
     data = ("DataLoader([], batch", "DataLoader(list(torch.ones(8, 2)), batch")
-    steps = ("self.context.step_optimizer(self.opt)", "self.opt.step()")
+    step = "self.opt.step()" if is_local else "opt = self.opt\n        opt.step()"
+    steps = ("self.context.step_optimizer(self.opt)", step)
     made = rewritten(tmp_path, trial((OPT, OPT + schedule), data, steps))
-    assert "MIGRATE" not in made and "self.opt = self.optimizers()" in method(
-        made, "on_train_start"
-    )
+    assert "MIGRATE" not in made and ("self.opt = self.optimizers()" in made) is not is_local
     known: dict[str, Any] = {"__name__": "made"}
     exec(made, known)
     module = known["Trial"](global_batch_size=4)
     loud = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
     quiet: dict[str, Any] = dict.fromkeys(loud, False)
+    if is_local:
+        # What an exception ended leaves them as they were.
+        with pytest.raises(RuntimeError, match="in a callback"):
+            pl.Trainer(max_epochs=1, callbacks=[_Failing()], accelerator="cpu", **quiet).fit(module)
     for epochs in (1, 2):
         trainer = pl.Trainer(max_epochs=1, accelerator="cpu", **quiet)
         trainer.fit(module)
         rate = trainer.optimizers[0].param_groups[0]["lr"]
         assert rate == pytest.approx(0.1 ** (1 + epochs if has_schedule else 1))
         assert trainer.global_step == 2
+
+
+class _Failing(pl.Callback):
+    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
+        raise RuntimeError("in a callback")
 
 
 COUNTS = """\
