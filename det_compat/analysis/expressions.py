@@ -1,6 +1,7 @@
 """What is written out in an expression."""
 
 import ast
+from functools import lru_cache
 
 
 def words(text: str) -> frozenset[str]:
@@ -39,3 +40,9 @@ def last_name(node: ast.AST | None) -> str:
 def decorators(node: ast.AST | None) -> set[str]:
     """The last names of the decorators of a function or class; those of calls are left out."""
     return {last_name(decorator) for decorator in getattr(node, "decorator_list", [])}
+
+
+@lru_cache(maxsize=1 << 12)
+def walked(node: ast.AST) -> tuple[ast.AST, ...]:
+    """What ``ast.walk`` gives, kept: many checks ask for the same trees, which nobody changes."""
+    return tuple(ast.walk(node))

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from det_compat.analysis.expressions import walked
 from det_compat.analysis.source import Source
 
 #: What imports, or makes, something of which it is told the name.
@@ -112,7 +113,7 @@ def _module(path: Path) -> str:
 
 def _imports(source: Source) -> Iterator[tuple[str, int, list[str]]]:
     """The module of each import, with its dots, and the names that it takes of it."""
-    for node in (node for tree in source.trees for node in ast.walk(tree)):
+    for node in (node for tree in source.trees for node in walked(tree)):
         if isinstance(node, ast.Import):
             yield from ((alias.name, 0, []) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
+from det_compat.analysis.expressions import walked
 from det_compat.analysis.source import Source
 from det_compat.catalog.members import MEMBERS, TELLTALE
 from det_compat.catalog.names import EXPORTS
@@ -58,7 +59,7 @@ def relevant(sources: Iterable[Source]) -> list[Source]:
 
 def _derived(source: Source) -> Iterator[tuple[Source, str, set[str]]]:
     """The classes of a file with what they derive from, by the last parts of the names."""
-    nodes = [node for tree in source.trees for node in ast.walk(tree)]
+    nodes = [node for tree in source.trees for node in walked(tree)]
     imports = (node for node in nodes if isinstance(node, ast.ImportFrom))
     named = {alias.asname: alias.name for node in imports for alias in node.names if alias.asname}
     for node in nodes:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import libcst as cst
 
+from det_compat.analysis.expressions import walked
 from det_compat.analysis.groups import groups
 from det_compat.analysis.source import Source, parsed, read
 from det_compat.analysis.tree import list_files
@@ -56,6 +57,7 @@ _Made: TypeAlias = tuple[dict[Path, FileResult], dict[Path, str]]
 _Work: TypeAlias = Callable[[dict[Path, Source], dict[Path, bytes]], _Made]
 
 
+@without_collector()
 def migrate(
     paths: Sequence[str], to: str, package: str = PACKAGES[0], processes: int = 1
 ) -> Migration:
@@ -166,7 +168,7 @@ def _imported_names(sources: Iterable[Source]) -> dict[str, set[str]]:
     """The names that the files import from one another, by the last part of the module's name."""
     sources = [*sources]
     found: dict[str, set[str]] = {source.path.stem: set() for source in sources}
-    nodes = (node for source in sources for tree in source.trees for node in ast.walk(tree))
+    nodes = (node for source in sources for tree in source.trees for node in walked(tree))
     for node in nodes:
         if isinstance(node, ast.ImportFrom):
             module = (node.module or "").rpartition(".")[2]

@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 
+from det_compat.analysis.expressions import walked
 from det_compat.catalog.members import TELLTALE
 from det_compat.migrate.review.project import (
     Code,
@@ -68,7 +69,7 @@ _LOADERS = ("train_dataloader", "val_dataloader")
 
 
 def _asked_for_loaders(init: ast.AST | None) -> Iterator[ast.Attribute]:
-    for each in ast.walk(init) if init is not None else ():
+    for each in walked(init) if init is not None else ():
         if isinstance(each, ast.Attribute) and each.attr in _LOADERS:
             yield each
 
@@ -108,7 +109,7 @@ def _reads_of(method: ast.FunctionDef) -> set[str]:
 def _in_lightning(after: Code, node: ast.ClassDef) -> Iterator[ast.AST]:
     """What is in a class that Lightning calls."""
     if after.ancestors(node)[1] & {"pl.LightningModule", "pl.Callback"}:
-        yield from ast.walk(node)
+        yield from walked(node)
 
 
 def _is_fit(call: ast.Call) -> bool:
@@ -153,15 +154,15 @@ def _own_reads(method: ast.FunctionDef) -> Iterator[tuple[str, int]]:
     """The attributes of its object that a method reads or sets, each with its line."""
     given = [*method.args.posonlyargs, *method.args.args]
     own = given[0].arg if given else None
-    for each in ast.walk(method):
+    for each in walked(method):
         if isinstance(each, ast.Attribute) and getattr(each.value, "id", "") == own:
             yield from () if each.attr.startswith("__") else [(each.attr, each.lineno)]
 
 
 def _sets_by_name(node: ast.ClassDef) -> bool:
     """Whether a class sets attributes whose names are only known when it runs."""
-    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-    dicts = (each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute))
+    names = {each.id for each in walked(node) if isinstance(each, ast.Name)}
+    dicts = (each.attr for each in walked(node) if isinstance(each, ast.Attribute))
     return "setattr" in names or "__dict__" in dicts or "vars" in names
 
 

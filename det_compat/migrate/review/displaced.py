@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from det_compat.analysis.expressions import walked
 from det_compat.migrate.review.project import Code, Finding, Text, methods, written
 
 _MESSAGE = (
@@ -48,7 +49,7 @@ def displaced(after: Code, text: Text) -> Iterator[Finding]:
 
 def _sets(node: ast.ClassDef) -> Iterator[_Set]:
     for method in methods(node).values():
-        for line in ast.walk(method):
+        for line in walked(method):
             targets = line.targets if isinstance(line, ast.Assign) else []
             if isinstance(line, ast.Assign) and len(targets) == 1:
                 target = targets[0]

@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
+from det_compat.analysis.expressions import walked
 from det_compat.analysis.source import MAX_BYTES, Source, code_cells
 from det_compat.catalog.support import is_determined
 from det_compat.check import scripts
@@ -138,14 +139,14 @@ def _uses(source: Source) -> bool:
     return bool(source.unreadable) or any(
         is_determined(module)
         for tree in source.trees
-        for _, module, level in imports(ast.walk(tree))
+        for _, module, level in imports(walked(tree))
         if not level
     )
 
 
 def _imported(source: Source, known: Collection[Path]) -> Iterator[Path]:
     """The files of the project that a file imports."""
-    for node, module, level in (each for t in source.trees for each in imports(ast.walk(t))):
+    for node, module, level in (each for t in source.trees for each in imports(walked(t))):
         names = [module]
         if isinstance(node, ast.ImportFrom):
             names += [f"{module}.{alias.name}".lstrip(".") for alias in node.names]
@@ -156,7 +157,7 @@ def _imported(source: Source, known: Collection[Path]) -> Iterator[Path]:
 def _bound(tree: ast.Module) -> dict[str, str]:
     """The names that a file has from Determined, each in full."""
     bound: dict[str, str] = {}
-    for node, module, level in imports(ast.walk(tree)):
+    for node, module, level in imports(walked(tree)):
         if level or not is_determined(module):
             continue
         for alias in node.names:
@@ -174,7 +175,7 @@ def _used(tree: ast.Module) -> Iterator[str]:
     bound = _bound(tree)
     if "*" in bound:
         yield bound["*"]
-    nodes = [*ast.walk(tree)]
+    nodes = walked(tree)
     owners = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
     for parts in (_dotted(node) for node in nodes if id(node) not in owners):
         if parts and parts[0] in bound:

@@ -49,6 +49,9 @@ class PedlNames(Target):
         source = self.sources[path]
         if facts is None or found is None or not self._has_pedl:
             return None
+        asks = (getter(v) is not None or self._needs.called(v) for v in facts.all_values)
+        if b"pedl" not in source and not any(asks):
+            return None
         scopes = {
             scope.node.lineno: scope
             for scope in (*found.functions, *found.classes)

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
@@ -40,6 +40,20 @@ class Elsewhere:
     given: Mapping[str, str] = field(default_factory=dict)
     imported: Mapping[str, frozenset[str]] = field(default_factory=dict)
     tables: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @cached_property
+    def classes_with(self) -> dict[str, list[str]]:
+        """The texts of classes that have each method."""
+        found: dict[str, list[str]] = {}
+        for text in self.texts.values():
+            for name in {*_DEF.findall(text)} if _CLASS.match(text) else ():
+                found.setdefault(name, []).append(text)
+        return found
+
+    @cached_property
+    def properties(self) -> set[str]:
+        """What classes have that is called without brackets."""
+        return {name for text in self.texts.values() for name in _PROPERTY.findall(text)}
 
     def holds(self, code: str) -> bool:
         """Whether what a file or module has as ``code`` is a variable, which may hold anything."""
@@ -207,13 +221,18 @@ class _Texts(Mapping[str, str]):
 
     def __init__(self) -> None:
         self._known: dict[str, list[tuple[_Function | ast.ClassDef, bytes]]] = {}
+        self._texts: dict[str, str] = {}
 
     def add(self, node: _Function | ast.ClassDef, source: bytes) -> None:
         """Note what a file defines."""
         self._known.setdefault(node.name, []).append((node, source))
+        self._texts.pop(node.name, None)
 
     def __getitem__(self, name: str) -> str:
-        return "\n".join(_text(node, source) for node, source in self._known[name])
+        if name not in self._texts:
+            found = self._known[name]
+            self._texts[name] = "\n".join(_text(node, source) for node, source in found)
+        return self._texts[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._known)
@@ -248,6 +267,11 @@ class _Functions(Mapping[str, cst.FunctionDef]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+_DEF = re.compile(r"^\s+(?:async )?def (\w+)\(", re.M)
+_CLASS = re.compile(r"(?m)^class ")
+_PROPERTY = re.compile(r"@(?:\w+\.)*\w*property\s+def (\w+)\(")
 
 
 def of_samplers(path: Path, sources: Mapping[Path, bytes]) -> Elsewhere:

@@ -16,6 +16,7 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.branches import asked_by_name
 from det_compat.migrate.tree.file import File, FileTransformer
 from det_compat.migrate.tree.imports import imported
+from det_compat.migrate.tree.walking import children
 
 _Block: TypeAlias = cst.FunctionDef | cst.If
 _Suite = TypeVar("_Suite", bound=cst.BaseSuite)
@@ -146,7 +147,7 @@ class _Leftovers(FileTransformer[File]):
             pairs = zip(self._around.get(name, around), around, strict=False)
             both = itertools.takewhile(lambda pair: pair[0] is pair[1], pairs)
             self._around[name] = tuple(block for block, _ in both)
-        for child in node.children:
+        for child in children(node):
             inner = (node,) if isinstance(node, cst.If) and child is node.body else ()
             self._find_uses(child, (*around, *inner))
 

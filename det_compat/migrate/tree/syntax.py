@@ -19,10 +19,24 @@ _Change: TypeAlias = Callable[
 ]
 
 
-@lru_cache(maxsize=1 << 13)
 def code(node: cst.CSTNode) -> str:
     """The text of a node."""
+    # Most of what is asked is a plain name.
+    return node.value if type(node) is cst.Name and not node.lpar else _code(node)
+
+
+@lru_cache(maxsize=1 << 15)
+def _code(node: cst.CSTNode) -> str:
     return cst.Module([]).code_for_node(node)
+
+
+@lru_cache(maxsize=1 << 10)
+def looked_at(text: str) -> cst.Module:
+    """The tree of a text that is only looked at: who changes or keeps nodes needs its own.
+
+    Each trial of a project asks for the same functions and classes around it.
+    """
+    return cst.parse_module(text)
 
 
 def expression(text: str) -> cst.BaseExpression:

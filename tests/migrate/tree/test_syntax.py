@@ -79,3 +79,11 @@ def test_what_is_made_anew_of_the_same_parts_stays_the_same_node() -> None:
 
     tree = cst.parse_module("a.b = (c.d)\n")
     assert syntax.transformed(tree, Making()) is tree
+
+
+def test_the_text_of_a_name_has_its_brackets() -> None:
+    assert syntax.code(cst.parse_expression("(x)")) == "(x)"
+
+
+def test_what_is_only_looked_at_is_parsed_once() -> None:
+    assert syntax.looked_at("x = 1\n") is syntax.looked_at("x = 1\n")

@@ -45,8 +45,9 @@ def _drawn(line: cst.BaseStatement, me: str) -> tuple[str, str]:
     name = target.removeprefix(f"{me}.")
     value = getattr(small, "value", None)
     is_one = isinstance(small, cst.Assign) and name != target and name.isidentifier()
-    is_drawn = is_one and draws(value) and "requires_grad" not in syntax.code(value)
-    return (name, target) if is_drawn else ("", "")
+    if not is_one or not isinstance(value, cst.BaseExpression) or not draws(value):
+        return "", ""
+    return ("", "") if "requires_grad" in syntax.code(value) else (name, target)
 
 
 def _is_moved(name: str, line: cst.BaseStatement, node: cst.ClassDef, symbols: Symbols) -> bool:

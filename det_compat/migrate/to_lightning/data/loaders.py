@@ -399,8 +399,8 @@ def collates_arrays(trees: Iterable[cst.Module]) -> bool:
 
 def _collating(tree: cst.Module) -> set[str]:
     """The names of the functions that loaders collate with."""
-    given = (arg for arg in syntax.find(tree, cst.Arg) if arg.keyword is not None)
-    collating = (arg.value for arg in given if syntax.code(arg.keyword) == "collate_fn")
+    given = ((arg.keyword, arg.value) for arg in syntax.find(tree, cst.Arg))
+    collating = (value for keyword, value in given if syntax.is_name(keyword, "collate_fn"))
     names = {syntax.code(value).rpartition(".")[2] for value in collating}
     for assign in syntax.find(tree, cst.Assign):
         if syntax.code(assign.targets[0].target).rpartition(".")[2] in names:

@@ -175,7 +175,7 @@ class _Loaders:
             return True
         if name in seen or name not in self._texts:
             return False
-        for line in cst.parse_module(self._texts[name]).body:
+        for line in syntax.looked_at(self._texts[name]).body:
             if isinstance(line, cst.ClassDef):
                 made = [syntax.code(base.value) for base in line.bases]
             elif isinstance(line, cst.FunctionDef):

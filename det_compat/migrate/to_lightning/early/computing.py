@@ -85,8 +85,8 @@ def _computes(method: cst.FunctionDef, names: Collection[str], texts: Mapping[st
         if syntax.code(call.func) in names or _is_fused(call):
             return True
         if isinstance(call.func, cst.Attribute) and syntax.code(call.func.value) in names:
-            start = re.compile(rf"\bdef {call.func.attr.value}\(")
-            if any(start.search(text) and _ON_DEVICE.search(text) for text in texts.values()):
+            start = f"def {call.func.attr.value}("
+            if any(start in text and _ON_DEVICE.search(text) for text in texts.values()):
                 return True
     return any(
         _keeps_copies(value, names, texts, is_found=is_found) for value, is_found in _kept(method)
@@ -151,7 +151,7 @@ def _keeps_copies(
 
 def _run_to_make(maker: str) -> str:
     """What of the text of a class runs when an object is made; all of it, if that is not seen."""
-    tree = cst.parse_module(textwrap.dedent(maker))
+    tree = syntax.looked_at(textwrap.dedent(maker))
     first = tree.body[0] if len(tree.body) == 1 else None
     own = syntax.methods(first) if isinstance(first, cst.ClassDef) and not first.bases else {}
     found = [own[name] for name in reachable(own, "__init__")]

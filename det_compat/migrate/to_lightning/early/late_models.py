@@ -49,7 +49,7 @@ class Models:
     def _classes(self) -> list[dict[str, cst.FunctionDef]]:
         """The methods of the classes, as they were."""
         texts = (self._around.texts.get(plan.own.name, "") for plan in self._plans)
-        trees = [*map(cst.parse_module, texts)]
+        trees = [*map(syntax.looked_at, texts)]
         nodes = (line for tree in trees for line in tree.body)
         return [syntax.methods(node) for node in nodes if isinstance(node, cst.ClassDef)]
 
@@ -155,7 +155,7 @@ class Models:
         It may be the part with a ``number`` of what is returned.
         """
         found = [own[name] for own in self._classes if name in own]
-        for line in cst.parse_module(self._around.texts.get(name, "")).body:
+        for line in syntax.looked_at(self._around.texts.get(name, "")).body:
             if isinstance(line, cst.ClassDef) and number is None:
                 bases = [syntax.code(base.value).rpartition(".")[2] for base in line.bases]
                 if "Module" in bases or "forward" in syntax.methods(line):

@@ -35,8 +35,9 @@ def _assigning(branch: cst.If | cst.Else) -> cst.If | cst.Else | None:
     """A branch, with those behind it, that keeps what it has returned; None for another one."""
     *before, last = syntax.body_of(branch)
     value = getattr(syntax.simple(last), "value", None)
-    is_call = isinstance(syntax.simple(last), cst.Return) and isinstance(value, cst.Call)
-    if not is_call or any(found for each in before for found in syntax.find(each, cst.Return)):
+    if not isinstance(syntax.simple(last), cst.Return) or not isinstance(value, cst.Call):
+        return None
+    if any(found for each in before for found in syntax.find(each, cst.Return)):
         return None
     kept = syntax.statement(f"{_NAME} = {syntax.code(value)}")
     line = above(kept, getattr(last, "leading_lines", ()))

@@ -107,7 +107,7 @@ def _may_reduce_to_many(
         return not is_librarys and name not in (*dir(builtins), "partial")
     if text.startswith("class "):
         return _has_odd_results(text)
-    found = [*syntax.find(cst.parse_module(text) if text else own[name], cst.FunctionDef)]
+    found = [*syntax.find(syntax.looked_at(text) if text else own[name], cst.FunctionDef)]
     is_made = made_by.endswith("()")
     inner = [*syntax.find(found[0].body, cst.FunctionDef)] if is_made else found
     return not inner or any(map(odd_kinds, inner))
@@ -115,7 +115,7 @@ def _may_reduce_to_many(
 
 @functools.lru_cache(64)  # Each file of a folder may have a class of that name: the text is of all.
 def _has_odd_results(text: str) -> bool:
-    found = syntax.find(cst.parse_module(text), cst.FunctionDef)
+    found = syntax.find(syntax.looked_at(text), cst.FunctionDef)
     return any(odd_kinds(each) for each in found if each.name.value in _RESULTS)
 
 

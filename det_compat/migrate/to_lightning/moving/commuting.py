@@ -170,5 +170,6 @@ def keeps_model(line: cst.BaseStatement, symbols: Symbols) -> bool:
             value = func.value
         else:
             return False
-    is_named = isinstance(value, (cst.Name, cst.Attribute))
-    return is_named and syntax.target_of(line) == syntax.code(value)
+    if not isinstance(value, (cst.Name, cst.Attribute)):
+        return False
+    return syntax.target_of(line) == syntax.code(value)

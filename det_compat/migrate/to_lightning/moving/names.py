@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.moving import known
 from det_compat.migrate.to_lightning.moving.effects import GLOBAL, HPARAMS, Effects
 from det_compat.migrate.tree import syntax
@@ -199,6 +200,9 @@ class Names:
 
 def targets(node: cst.CSTNode) -> list[cst.BaseExpression]:
     """What a statement, or a part of it, gives another value."""
+    if type(node) not in _GIVING:
+        # Asking for LibCST's kinds one by one takes long, and most nodes are none of them.
+        return []
     if isinstance(node, cst.Assign):
         return [each.target for each in node.targets]
     if isinstance(node, (cst.AugAssign, cst.AnnAssign, cst.For, cst.CompFor, cst.NamedExpr)):
@@ -214,3 +218,12 @@ def targets(node: cst.CSTNode) -> list[cst.BaseExpression]:
     if isinstance(node, cst.FunctionDef):
         return [node.name]
     return []
+
+
+_GIVING = frozenset(
+    getattr(cst, kind)
+    for kind in words(
+        "Assign AugAssign AnnAssign For CompFor NamedExpr AsName Del MatchAs MatchStar "
+        "MatchMapping FunctionDef"
+    )
+)

@@ -68,25 +68,10 @@ class Reader:
         return any(
             not found.is_plain_call
             for name in _ODD
-            for text in self.classes_with.get(name, ())
+            for text in self.around.classes_with.get(name, ())
             if name not in _ITEMS or not _is_of_data(text)
             for found in [_Asked(self, text, name)]
         )
-
-    @cached_property
-    def classes_with(self) -> dict[str, list[str]]:
-        """The texts of the project's classes that have each method."""
-        found: dict[str, list[str]] = {}
-        for text in self.around.texts.values():
-            for name in {*_DEF.findall(text)} if _CLASS.match(text) else ():
-                found.setdefault(name, []).append(text)
-        return found
-
-    @cached_property
-    def properties(self) -> set[str]:
-        """What the project's classes have that is called without brackets."""
-        texts = self.around.texts.values()
-        return {name for text in texts for name in _PROPERTY.findall(text)}
 
     def of_method(
         self, name: str, given: Sequence[set[str]], names: Mapping[str, set[str]]
@@ -102,7 +87,7 @@ class Reader:
     ) -> Effects:
         """What a method of this name does in whichever class of the project; itself is given."""
         made = Effects()
-        for text in self.classes_with[name]:
+        for text in self.around.classes_with[name]:
             for node in _classes(text):
                 for function in _functions(node).get(name, ()):
                     made.add(self.called(function, given, names))
@@ -241,9 +226,6 @@ class Reader:
         return self.around.imported.get(name, frozenset())
 
 
-_DEF = re.compile(r"^\s+(?:async )?def (\w+)\(", re.M)
-_CLASS = re.compile(r"(?m)^class ")
-_PROPERTY = re.compile(r"@(?:\w+\.)*\w*property\s+def (\w+)\(")
 _OF_DATA = re.compile(r"(?i)data|samp|module|load|iter|coll?at")
 _OF_PYTHON = re.compile(r"(?i)dict|list|tuple")
 _ITEMS = ("__getitem__", "__len__", "__iter__")

@@ -152,7 +152,7 @@ class Walk(Names):
                 self.found.add(reader.of_method(name, [], {"*": self._beside.get(node, set())}))
             elif name in reader.others and not _is_literal(reader.others[name]):
                 self.found.may_do_anything()
-        elif name in reader.properties and not self.path(node):
+        elif name in reader.around.properties and not self.path(node):
             self.found.add(reader.of_object(name, [self.parts_of(node.value)], {}))
 
     def _call(self, call: cst.Call) -> None:
@@ -244,7 +244,7 @@ class Walk(Names):
     def _method(self, call: cst.Call, name: str, owner: cst.BaseExpression) -> None:
         """Note what a method of an object does."""
         reader, theirs = self.reader, self.parts_of(owner)
-        if name in reader.classes_with:
+        if name in reader.around.classes_with:
             first, names = self.arguments(call)
             self._read_call(call, reader.of_object(name, [theirs, *first], names))
         given = set[str]().union(*(self.parts_of(arg.value) for arg in call.args))
@@ -255,7 +255,7 @@ class Walk(Names):
             self.found.holds |= {(one, each) for one in theirs for each in given}
         elif name in known.FILLING and not any(arg.keyword for arg in call.args[1:]):
             self.found.filled |= theirs
-        elif name not in reader.classes_with:
+        elif name not in reader.around.classes_with:
             self.found.is_quiet = self.found.is_plain = False
             self.found.below |= theirs | given
             self._mix(theirs | given)
@@ -323,7 +323,7 @@ class Walk(Names):
             elif isinstance(value, (cst.Name, cst.Attribute)) and not self.root(value):
                 if last in reader.around.texts:
                     self.found.add(reader.of_project(last, [], {"*": every}))
-            elif isinstance(value, cst.Attribute) and last in reader.classes_with:
+            elif isinstance(value, cst.Attribute) and last in reader.around.classes_with:
                 is_own = syntax.is_name(value.value, self.scope.me) and bool(self.scope.me)
                 if is_own and last in reader.own:
                     self._beside[value] = every

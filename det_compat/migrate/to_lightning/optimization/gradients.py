@@ -199,7 +199,7 @@ def _bases(node: cst.ClassDef) -> Iterator[str]:
 
 def _trains_beside(name: str, own: Collection[str], texts: Mapping[str, str]) -> bool:
     """Whether a base trains in methods that are not those of its heir, or is not known."""
-    body = cst.parse_module(textwrap.dedent(texts.get(name, ""))).body
+    body = syntax.looked_at(textwrap.dedent(texts.get(name, ""))).body
     node = body[0] if len(body) == 1 else None
     if not isinstance(node, cst.ClassDef):
         return True

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from det_compat.analysis.expressions import words
+from det_compat.analysis.expressions import walked, words
 
 #: What ``pytorch_lightning.LightningModule`` has, but for the hooks that a migrated trial defines.
 RESERVED = words(
@@ -89,7 +89,7 @@ def taken_names(
     nodes = [*nodes]
     found = {name for node in nodes for name in _own_names(node)} & (RESERVED | KEPT)
     found |= {name for n in nodes if n not in hooked for name in _own_names(n)} & HOOKS
-    wraps = any(_wraps_hparams(node) for each in nodes for node in ast.walk(each))
+    wraps = any(_wraps_hparams(node) for each in nodes for node in walked(each))
     if wraps and not _are_plainly_used(nodes, nested):
         found.add("hparams")
     return frozenset(found)
@@ -106,8 +106,8 @@ def _own_names(node: ast.ClassDef) -> Iterator[str]:
             owners |= set() if is_static else {each.arg for each in given}
         else:
             yield from _set_by(line)
-    same = {id(target) for line in ast.walk(node) for target in _same(line)}
-    for each in ast.walk(node):
+    same = {id(target) for line in walked(node) for target in _same(line)}
+    for each in walked(node):
         is_set = isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store)
         if isinstance(each, ast.Attribute) and is_set and _owner(each) in owners:
             yield from () if id(each) in same else [each.attr]
