@@ -22,6 +22,7 @@ from tests.attacks import (
     outages,
     runs,
     searches,
+    stepped,
 )
 
 #: Each attack draws what it does, does it in a folder of its own, and raises what went wrong.
@@ -38,4 +39,5 @@ ATTACKS: dict[str, Callable[[Random, Path], None]] = {
     "migrations": migrations.attack,
     "compositions": composed.attack,
     "orders": ordered.attack,
+    "steps": stepped.attack,
 }

@@ -20,6 +20,7 @@ from tests.attacks import (
     migrations,
     ordered,
     runs,
+    stepped,
 )
 from tests.attacks.rewordings import MUTATIONS
 from tests.preloaded import executable
@@ -86,3 +87,11 @@ def test_what_init_does_in_any_order_comes_out_the_same(
     monkeypatch.setattr(ordered, "AT_ONCE", 8)
     ordered.attack(Random(1), tmp_path)
     assert ordered.COUNTS["compared"] > ordered.COUNTS["moved"] > 0
+
+
+def test_what_stands_around_a_step_comes_out_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stepped, "AT_ONCE", 12)
+    stepped.attack(Random(2), tmp_path)
+    assert stepped.COUNTS["compared"] > stepped.COUNTS["automatic"] > 0

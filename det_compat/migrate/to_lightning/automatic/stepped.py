@@ -1,5 +1,6 @@
 """What the step of an optimizer may change, which a module's ``training_step`` comes before."""
 
+import ast
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,8 +12,10 @@ from det_compat.migrate.to_lightning.class_facts import ClassFacts
 from det_compat.migrate.to_lightning.data.loader_order import Project
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.walking import children
+from det_compat.migrate.tree.trial_attributes import values_set
+from det_compat.migrate.tree.walking import below, children
 
+_LATER = (cst.Lambda, cst.GeneratorExp, cst.FunctionDef)
 _PARAMETERS = ("Parameter", "ParameterList", "ParameterDict")
 
 
@@ -47,25 +50,65 @@ def changed_by_step(
     made = [(name, each.decorator) for name, method in own.items() for each in method.decorators]
     giving = {name for name, decorator in made if syntax.code(decorator) != "property"}
     giving -= {*functions}
-    lines = [(name, a) for name, method in own.items() for a in syntax.find(method, cst.Assign)]
+    pairs = [(name, *pair) for name, method in own.items() for pair in _set_in(method)]
     results = [(name, value) for name, method in own.items() for value in _results(method)]
-    for _, line in lines:
+    for _, target, value in pairs:
         # What a step changes that is in no model.
-        if isinstance(line.value, cst.Call) and called(line.value).endswith(_PARAMETERS):
-            found |= {syntax.code(each.target).rpartition(".")[2] for each in line.targets}
-    before = -1
+        if isinstance(value, cst.Call) and called(value).endswith(_PARAMETERS):
+            found.add(syntax.code(target).rpartition(".")[2])
+    local = {name: {p.name.value for p in syntax.find(own[name], cst.Param)} for name in own}
+    for name, target, _ in pairs:
+        local[name] |= {n.value for n in syntax.parts(target) if isinstance(n, cst.Name)}
+    shared, before = set[str](), -1
     while before < (now := len(found) + len(giving) + sum(map(len, variables.values()))):
         before = now
         for name, value in results:
             if _Holding(me, found | variables[name], giving, symbols, project)(value):
                 giving.add(name)
-        for name, line in lines:
-            holds = _Holding(me, found | variables[name], giving, symbols, project)
-            if holds(line.value):
-                for target in (part for each in line.targets for part in syntax.parts(each.target)):
-                    kind = variables[name] if isinstance(target, cst.Name) else found
-                    kind.add(syntax.code(target).rpartition(".")[2])
-    return found, variables["train_batch"]
+        for name, target, value in pairs:
+            if not _Holding(me, found | variables[name], giving, symbols, project)(value):
+                continue
+            for part in syntax.parts(target):
+                kind = variables[name] if isinstance(part, cst.Name) else found
+                kind.add(syntax.code(part).rpartition(".")[2])
+                root = _root(part)
+                if root and root not in me | local[name]:
+                    shared.add(root)
+    return found, variables["train_batch"] | _asking(shared, project)
+
+
+def _set_in(method: cst.FunctionDef) -> Iterator[tuple[cst.BaseExpression, cst.CSTNode]]:
+    """What a method sets, and to what, or to a part of what."""
+    yield from values_set(method)
+    for named in syntax.find(method, cst.NamedExpr):
+        yield named.target, named.value
+    for loop in syntax.find(method, cst.For):
+        yield loop.target, loop.iter
+    for item in syntax.find(method, cst.WithItem):
+        if item.asname is not None:
+            yield item.asname.name, item.item
+    for function in syntax.find(method.body, cst.FunctionDef):
+        yield function.name, function
+
+
+def _root(target: cst.BaseExpression) -> str:
+    """The variable that a value is put into, as a part of it; ``""`` if it is the variable."""
+    node = target
+    while isinstance(node, (cst.Attribute, cst.Subscript)):
+        node = node.value
+    return node.value if isinstance(node, cst.Name) and node is not target else ""
+
+
+def _asking(shared: Collection[str], project: Project) -> set[str]:
+    """Variables of files, with the functions that ask for them, themselves or by others."""
+    found, before = {*shared}, 0
+    while before < len(found):
+        before = len(found)
+        for name, every in project.functions.items():
+            nodes = (node for function, _ in every for node in ast.walk(function))
+            if any(getattr(node, "id", getattr(node, "attr", "")) in found for node in nodes):
+                found.add(name)
+    return found
 
 
 def _trained(wrap: cst.Call, own_names: set[str]) -> Iterator[str]:
@@ -112,6 +155,10 @@ class _Holding:
             if is_own:
                 return node.attr.value in self.names or node.attr.value in self.methods
             return self(node.value)
+        if isinstance(node, _LATER):
+            # It asks for what is there when it runs.
+            names = (n for n in below(node) if isinstance(n, (cst.Name, cst.Attribute)))
+            return any(map(self, names))
         name = called(node).rpartition(".")[2] if isinstance(node, cst.Call) else ""
         if isinstance(node, cst.Call) and name in self.names:
             return any(self(arg.value) for arg in node.args)

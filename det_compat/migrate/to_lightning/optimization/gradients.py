@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import libcst as cst
 
+from det_compat.analysis.expressions import words
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import parsed
 from det_compat.migrate.tree.symbols import Symbols
@@ -60,14 +61,26 @@ def before_validations(
 _MODEL = re.compile(r"(@.*\n)*class \w+\([^)]*Module\b")
 
 
+#: What makes no state of a model: it moves what there is, or collects what a metric needs.
+_NO_STATE = words("to cuda to_device transfer_batch_to_device cat concat concatenate stack vstack")
+
+
+def _running(node: ast.AST) -> Iterator[ast.AST]:
+    """Every node that runs after an object has been made."""
+    if not (isinstance(node, ast.FunctionDef) and node.name == "__init__"):
+        yield node
+        for child in ast.iter_child_nodes(node):
+            yield from _running(child)
+
+
 def _goes_on(text: str) -> bool:
     """Whether a call takes an attribute that its result replaces, as the state of an RNN is."""
-    for node in ast.walk(parsed(textwrap.dedent(text))):
+    for node in _running(parsed(textwrap.dedent(text))):
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
             continue
-        called = node.value.func
-        if isinstance(called, ast.Name) and hasattr(builtins, called.id):
-            continue  # max(), say, of numbers
+        called = ast.unparse(node.value.func).rpartition(".")[2]
+        if called[:1].isupper() or called in _NO_STATE or hasattr(builtins, called):
+            continue
         targets = [t for each in node.targets for t in getattr(each, "elts", [each])]
         set_here = {ast.unparse(t) for t in targets if isinstance(t, ast.Attribute)}
         handed = [*node.value.args, *node.value.keywords]

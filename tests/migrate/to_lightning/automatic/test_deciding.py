@@ -496,3 +496,55 @@ def test_what_a_loss_of_a_library_returns_no_step_changes(init, asked, is_automa
     here = "\n\nclass Balance:\n    def own_loss(self, model, x):\n        return x, model.weight\n"
     made = rewritten(tmp_path, trial(*changes) + here)
     assert ("self.automatic_optimization = False" not in made) is is_automatic
+
+
+SHARED = """\
+STATE = {}
+
+
+def size():
+    return STATE["model"].weight.sum()
+
+
+def size_of(model):
+    return model.weight.sum()
+
+
+def again():
+    return size()
+
+
+def count():
+    return 1
+
+
+class Trial"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_automatic"),
+    [
+        ("def ask():\n            return self.model.weight.sum()", "ask()", False),
+        ("def twice(x):\n            return 2 * x", "twice(batch_idx)", True),
+        ("ask = lambda: size_of(self.model)", "ask()", False),
+        ("every = (size_of(each) for each in [self.model])", "next(every)", False),
+        ("for p in self.model.parameters():\n            pass", "p", False),
+        ("w: torch.Tensor = self.model.weight", "w", False),
+        ("(w := self.model.weight)", "w", False),
+        ("with there(self.model) as w:\n            pass", "w", False),
+        ("n: int = 1", "n", True),
+        # A variable of the file has the model, too.
+        ("STATE['model'] = self.model", "size()", False),
+        ("STATE['model'] = self.model", "again()", False),
+        ("STATE['model'] = self.model", "STATE", False),
+        ("STATE['model'] = self.model", "count()", True),
+        ("STATE['batch'] = batch", "again()", True),
+    ],
+)
+def test_what_has_been_taken_before_a_step_is_changed_by_it(before, after, is_automatic, tmp_path):
+    source = trial(
+        ("        loss =", f"        {before}\n        loss ="),
+        (RETURN, f"        print({after})\n{RETURN}"),
+        ("class Trial", SHARED),
+    )
+    assert ("automatic_optimization" not in rewritten(tmp_path, source)) is is_automatic
