@@ -1,5 +1,7 @@
 """Small parts of syntax trees: made from text, told apart, and looked for."""
 
+import io
+import tokenize
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Generic, TypeAlias, TypeVar
@@ -67,13 +69,43 @@ def statement(text: str) -> cst.BaseStatement:
 
 def statements(text: str) -> list[cst.BaseStatement]:
     """The statements that ``text`` is, the first with the comments above it."""
-    module = cst.parse_module(text)
+    module = cst.parse_module(_laid_out(text))
     # What is above all code is a file's to LibCST, and no statement's.
     said = [line for line in module.header if line.comment is not None]
     if not said or not module.body:
         return [*module.body]
     lines = [*said, *getattr(module.body[0], "leading_lines", ())]
     return [module.body[0].with_changes(leading_lines=lines), *module.body[1:]]
+
+
+def _laid_out(text: str) -> str:
+    """New lines of code, with what goes on below a line at the depth of that line.
+
+    What was put into them may be the code of an expression of several lines, which knows no depth.
+    """
+    rows = text.split("\n")
+    if len(rows) < 3:
+        return text
+    start, inside = 0, set[int]()
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            (first, column), (last, _) = token.start, token.end
+            # Lines within a text are none of code.
+            inside.update(range(first + 1, last + 1) if token.type not in _LAYOUT else ())
+            if start == 0 and token.type not in _LAYOUT:
+                start, depth = first, column
+            if token.type == tokenize.NEWLINE:
+                below = [n for n in range(start, last) if rows[n].strip() and n + 1 not in inside]
+                if any(len(rows[n]) - len(rows[n].lstrip()) < depth for n in below):
+                    for n in below:
+                        rows[n] = " " * depth + rows[n]
+                start = 0
+    except (tokenize.TokenError, SyntaxError):
+        return text
+    return "\n".join(rows)
+
+
+_LAYOUT = (tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT)
 
 
 def simple(node: cst.CSTNode) -> cst.BaseSmallStatement | None:

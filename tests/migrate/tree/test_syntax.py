@@ -87,3 +87,13 @@ def test_the_text_of_a_name_has_its_brackets() -> None:
 
 def test_what_is_only_looked_at_is_parsed_once() -> None:
     assert syntax.looked_at("x = 1\n") is syntax.looked_at("x = 1\n")
+
+
+def test_code_of_several_lines_is_put_at_the_depth_of_its_line():
+    """The code of an expression knows no depth, but texts in it keep their lines."""
+    value = syntax.code(syntax.expression('f(\n    1,\n    """\n a\n""",\n)'))
+    made = syntax.method(f"def go(self):\n    if self:\n        self.a = {value}\n    return 1\n")
+    lines = ["self.a = f(", "            1,", '            """', " a", '""",', "        )"]
+    assert "\n".join(lines) in syntax.code(made)
+    plain = "def go(self):\n    return f(\n        1,\n    )\n"
+    assert syntax.code(syntax.method(plain)).strip() == plain.strip()
