@@ -170,6 +170,7 @@ def needs_training_loader(own: Mapping[str, cst.FunctionDef], project: Project) 
     found = ((name, parsed(syntax.code(method).strip()).body) for name, method in own.items())
     methods = {name: one for name, (one, *_) in found if isinstance(one, _FUNCTIONS)}
     leave_out_shared(methods)
+    _leave_out_set_anew(project, methods)
     late = _traces(project, methods, [_TRAINING_LOADER]).changed
     # The loader of validations is made once: what it has read then is never read again.
     if late & _traces(project, methods, [_VALIDATION_LOADER]).read:
@@ -178,6 +179,42 @@ def needs_training_loader(own: Mapping[str, cst.FunctionDef], project: Project) 
     hooks = (f for name in VALIDATING for f, is_method in project.functions[name] if is_method)
     read = _traces(project, methods, VALIDATING, [*hooks]).read
     return bool((late - attributes_made(own, "__init__")) & read)
+
+
+def _leave_out_set_anew(project: Project, own: Mapping[str, _Function]) -> None:
+    """Take away the calls that both loaders begin with, and that set the same whenever they are."""
+    if not {_TRAINING_LOADER, _VALIDATION_LOADER} <= own.keys():
+        return
+    training, validation = (own[name] for name in (_TRAINING_LOADER, _VALIDATION_LOADER))
+    at, start = (ast.get_docstring(each) is not None for each in (training, validation))
+    for line in validation.body[start:]:
+        shared = [*map(ast.dump, training.body[at : at + 1])]
+        if [ast.dump(line)] != shared or not _sets_anew(line, project, own):
+            return
+        del training.body[at]
+
+
+def _sets_anew(line: ast.stmt, project: Project, own: Mapping[str, _Function]) -> bool:
+    """Whether a statement calls what sets some attributes, whatever these were before."""
+    call = line.value if isinstance(line, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return False
+    given = [*call.args, *(each.value for each in call.keywords)]
+    called = [function for function, _ in project.functions.get(call.func.attr, ())]
+    called += [own[call.func.attr]] if call.func.attr in own else []
+    if not called or not all(isinstance(value, ast.Constant) for value in given):
+        return False
+    for function in called:
+        found = _traces(project, {**own, function.name: function}, [function.name])
+        nodes = [*ast.walk(function)]
+        calls = (node.func for node in nodes if isinstance(node, ast.Call))
+        inner = (getattr(func, "attr", getattr(func, "id", "")) for func in calls)
+        is_adding = any(isinstance(node, ast.AugAssign) for node in nodes)
+        if is_adding or any(project.changes(name).owner for name in inner):
+            return False
+        if not found.changed.isdisjoint(found.read):
+            return False
+    return True
 
 
 @dataclass

@@ -98,6 +98,36 @@ def test_what_either_loader_does_once_needs_no_order(
     assert needs({"train_loader": of_training, "val_loader": f"{of_validation}{last}"}) is found
 
 
+DATA = """
+class Data:
+    def setup(self, stage=None):
+        if stage != "test":
+            self.train, self.valid = split(files())
+        {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("of_training", "of_validation", "more", "found"),
+    [
+        ("self.names.setup()", "self.names.setup()", "pass", False),
+        ("self.names.setup()", "self.names.setup()", "self.n += 1", True),
+        ("self.names.setup()", "self.names.setup()", "self.found.append(1)", True),
+        ("self.names.setup()", "self.names.setup()", "self.all = [*self.valid]", True),
+        ("self.names.setup('fit')", "self.names.setup()", "pass", True),
+        ("self.names.setup()", "pass", "pass", True),
+        ("self.names.prepare()", "self.names.prepare()", "pass", True),
+        ("self.names.setup()\n        self.names.valid = 1", "self.names.setup()", "pass", True),
+    ],
+)
+def test_what_both_loaders_set_anew_needs_no_order(
+    of_training: str, of_validation: str, more: str, found: bool
+) -> None:
+    lines = {"train_loader": of_training, "val_loader": f"{of_validation}\n        return "}
+    lines["val_loader"] += "self.names.valid"
+    assert needs(lines, DATA.format(more).encode()) is found
+
+
 HELPERS = b"""
 import random, torch
 
@@ -182,7 +212,7 @@ IF_NEW = "if not self.done:\n            self.download()"
     [
         (ONCE.format(1), "self.download()", False),
         (ONCE.format(1), "self.download(2)", True),
-        ('self.folder = get("url")', "self.download()", True),
+        ('self.folder = get("url")', "self.download()", False),
         (FETCHED, IF_NEW, False),
         (FETCHED.replace("self.done = True", "self.done = 1"), IF_NEW, True),
         (FETCHED.replace("url = None", "self.url = None"), IF_NEW, True),
