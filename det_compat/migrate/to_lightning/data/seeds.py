@@ -10,6 +10,7 @@ from functools import cache
 
 import libcst as cst
 
+from det_compat.migrate.to_lightning.data.copied import with_word_of_copies
 from det_compat.migrate.to_lightning.data.loaded_again import once
 from det_compat.migrate.to_lightning.data.loaders import NAMES
 from det_compat.migrate.to_lightning.data.shared_out import with_word_of_processes
@@ -36,7 +37,7 @@ def with_word_of_seeds(node: cst.ClassDef, symbols: Symbols, around: Elsewhere) 
     It may draw by functions and classes that are ``around`` it.
     """
     node, texts = once(_with_word_of_loaders(node, symbols, around), around.texts), around.texts
-    node = with_word_of_processes(node, symbols, texts)
+    node = with_word_of_processes(with_word_of_copies(node, symbols, texts), symbols, texts)
     own = syntax.methods(node)
     if any(_SEEDING.search(syntax.code(call.func)) for call in syntax.find(node, cst.Call)):
         return node
