@@ -15,6 +15,7 @@ import libcst as cst
 
 from det_compat.analysis.expressions import words
 from det_compat.migrate.target import Target
+from det_compat.migrate.to_context.unread_options import without_unread
 from det_compat.migrate.tree import leftovers, syntax
 from det_compat.migrate.tree.file import File, Line, Lines
 from det_compat.migrate.tree.imports import tidied
@@ -87,7 +88,7 @@ class Created(Target):
         changed = syntax.transformed(tree, scripts)
         if not scripts.has_changed:
             return None
-        changed = syntax.transformed(changed, _Drawing(file))
+        changed = without_unread(syntax.transformed(changed, _Drawing(file)), tree)
         file.imports.new.add("from determined import pytorch")
         file.imports.kept.add("pytorch")
         return tidied(leftovers.put_back_silently(changed, file), file.imports).bytes

@@ -174,7 +174,8 @@ def test_steps_of_pedl_are_batches(tmp_path):
     assert '"hyperparameters": {"lr": 0.1}' in after
     assert "pedl" not in after
     said = PEDL.replace('"min_val', '"batches_per_step": 5, "min_val')
-    assert 'pytorch.Batch(config["batches_per_step"] * config["searcher"]' in made(tmp_path, said)
+    after = "".join(made(tmp_path, said).split())
+    assert 'pytorch.Batch(config["batches_per_step"]*config["searcher"]' in after
 
 
 def test_data_functions_of_another_name_are_not_found_later(tmp_path):
@@ -263,3 +264,40 @@ experimental.create(trial_def=model_def.Trial, config=dict(config))
     assert 'max_length=pytorch.Epoch(config["searcher"]["max_length"]["epochs"])' in after
     assert "dict(lr=0.1, global_batch_size=8)" in after
     assert "experimental.create(trial_def=model_def.Trial, config=dict(config))" in after
+
+
+@pytest.mark.parametrize(
+    ("option", "more", "stays"),
+    [
+        ('"--local"', "", False),
+        ('"-l", "--run-here", dest="local"', "", False),
+        ('"-l", "--local"', "", False),
+        ('"--local"', "print(args.local)", True),
+        ('"--local"', "print(vars(args))", True),
+        # Nothing has ever asked for it.
+        ('"--other"', "", True),
+    ],
+)
+def test_an_option_that_only_the_creation_asked_for_goes(tmp_path, option, more, stays):
+    adding = f"parser.add_argument({option})\nargs = "
+    source = CREATED.replace("args = ", adding).replace("local=True", "local=args.local")
+    after = made(tmp_path, f"{source}{more}\n")
+    assert (f"parser.add_argument({option})" in after) is stays
+    assert 'parser.add_argument("--test", action="store_true")' in after
+
+
+@pytest.mark.parametrize(
+    ("slots", "change", "is_told"),
+    [("2", "", True), ("1", "", False), ("1", "config.update(more())", False)],
+)
+def test_one_device_needs_no_strategy_of_several(tmp_path, slots, change, is_told):
+    model = "self.model = context.wrap_model(torch.nn.Linear(2, 1))\n"
+    step = "self.context.backward(loss)\n"
+    changes = [
+        (each, f"{each}        {each}".replace("model =", "more =", 1)) for each in (model, step)
+    ]
+    (tmp_path / "model_def.py").write_text(trial(*changes))
+    resources = f'"resources": {{"slots_per_trial": {slots}}}, "data": {{'
+    source = CREATED.replace('"data": {', resources).replace("# all", f"{change}\n# all")
+    after = made(tmp_path, source.replace("local=True, ", ""), "lightning")
+    assert ('strategy="ddp_find_unused_parameters_true"' in after) is is_told

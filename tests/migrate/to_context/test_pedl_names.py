@@ -68,13 +68,16 @@ def test_members_of_the_context_api(tmp_path):
     assert made.count("@functools.cached_property") == 2
     assert method(made, "download_data_dir") == (
         "def download_data_dir(self):\n"
-        "    return download_data(self.context.get_experiment_config(), self.context.get_hparams())"
+        "    return download_data(\n"
+        "        self.context.get_experiment_config(), self.context.get_hparams()\n"
+        "    )"
     )
     assert method(made, "loaders") == (
         "def loaders(self):\n"
         "    return make_data_loaders(\n"
-        "        self.context.get_experiment_config(), self.context.get_hparams(), "
-        "self.download_data_dir\n"
+        "        self.context.get_experiment_config(),\n"
+        "        self.context.get_hparams(),\n"
+        "        self.download_data_dir,\n"
         "    )"
     )
     assert method(made, "build_training_data_loader").endswith("return self.loaders[0]")
@@ -211,8 +214,9 @@ def test_on_to_lightning(tmp_path):
     assert "determined" not in made
     assert "pedl" not in made
     assert "MIGRATE" not in made
-    assert "self.validation_metrics(predictions, labels, loss), batch_size=1, sync_dist=True\n" in (
-        method(made, "validation_step")
+    validation = " ".join(method(made, "validation_step").split())
+    assert (
+        "validation_metrics(predictions, labels, loss), batch_size=1, sync_dist=True" in validation
     )
     assert method(made, "train_dataloader").endswith("return self.loaders[0]")
 

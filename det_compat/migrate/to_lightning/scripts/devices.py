@@ -22,6 +22,11 @@ def devices(init: Init, configs: Mapping[str, int]) -> list[str]:
     return [*init.devices] or [f"devices={n}" for n in configs.values()][:1] or [ONE]
 
 
+def are_one(told: Sequence[str]) -> bool:
+    """Whether these arguments are for one device, as far as a script says itself."""
+    return told[0] == ONE or told[0].endswith(", 1) or 1")
+
+
 def others(init: Init, configs: Mapping[str, int]) -> list[cst.EmptyLine]:
     """What is said of the configs of a script that ask for other devices than its first one."""
     first = next(iter(configs.values()), 1)

@@ -22,7 +22,7 @@ from det_compat.migrate.to_lightning.scripts.asked_contexts import (
     told,
 )
 from det_compat.migrate.to_lightning.scripts.chosen import chosen
-from det_compat.migrate.to_lightning.scripts.devices import ONE, devices, only, others
+from det_compat.migrate.to_lightning.scripts.devices import are_one, devices, only, others
 from det_compat.migrate.to_lightning.scripts.given import arguments
 from det_compat.migrate.to_lightning.scripts.init_call import (
     Init,
@@ -279,7 +279,7 @@ class _Scripts(LightningTransformer):
             return None
         flags += at_end(flags[0], given)
         told = devices(init, self.file.devices)
-        if told != [ONE] and any(plan.is_partial for plan in plans):
+        if not are_one(told) and any(plan.is_partial for plan in plans):
             flags.append(f'strategy="{UNUSED}"')
         self.file.imports.new.add("import pytorch_lightning as pl")
         if "os.environ" in told[0]:
