@@ -59,6 +59,9 @@ def following(tree: cst.Module, before: cst.Module, renamed: Renamed) -> cst.Mod
 #: What a trial calls or has that a module does not.
 _GONE = ("wrap_model", "wrap_optimizer", "wrap_lr_scheduler", "evaluate_full_dataset")
 _PLATFORM = re.compile(r"\b(the )?Determined('s)? PyTorch (Trial |training )?(APIs?|interface)\b")
+_API = re.compile(r"\b(?<!Determined )(?<!Determined's )[Tt]he PyTorch API\b")
+#: What is said of objects that a trial wraps, which no module does.
+_WRAPPED = re.compile(r"\bwrapped\s+in\s+(the|your|a)\s+trial\b")
 _TRIAL = re.compile(r"\bPyTorchTrial\b|\b(Determined|PEDL)('s)? ([Pp]y[Tt]orch )?[Tt]rial\b")
 #: A sentence, with the blanks before it or behind it.
 _SENTENCE = re.compile(
@@ -70,7 +73,8 @@ def _renewed(text: str, gone: str, new: Mapping[str, str]) -> str:
     """A docstring without sentences that name what is ``gone``, and with ``new`` names."""
 
     def kept(found: re.Match[str]) -> str:
-        if not gone or not re.search(rf"\b({gone})\b", found["text"]):
+        is_gone = gone and re.search(rf"\b({gone})\b", found["text"])
+        if not is_gone and not _WRAPPED.search(found["text"]):
             return found[0]
         # What follows on its last line stands where it began.
         is_whole = found["indent"] is not None and found["blank"].endswith("\n")
@@ -81,6 +85,8 @@ def _renewed(text: str, gone: str, new: Mapping[str, str]) -> str:
         left = re.sub(r" +(?=\n)", "", left)
         # No blank lines around what has gone, and none at the beginning or the end.
         text = re.sub(r"^\n\n+|\n\n+(?= *$)", "\n", re.sub(r"\n{3,}", "\n\n", left))
+    if _PLATFORM.search(text):
+        text = _API.sub("Lightning", text)
     text = _TRIAL.sub("LightningModule", _PLATFORM.sub("PyTorch Lightning", text))
     for was, name in new.items():
         text = re.sub(rf"\b{was}\b", name, text)

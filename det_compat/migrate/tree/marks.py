@@ -131,7 +131,7 @@ class _Comments(cst.CSTTransformer):
             name: left
             for name in _WITH_COMMENTS
             if isinstance(lines := getattr(updated_node, name, None), Sequence)
-            and len(left := [*self._change(lines)]) != len(lines)
+            and (left := [*self._change(lines)]) != [*lines]
         }
         return updated_node.with_changes(**changes) if changes else updated_node
 
@@ -168,9 +168,17 @@ def _without_platform(lines: _Lines) -> Iterator[cst.EmptyLine]:
         sentences = _SENTENCE_END.split(" ".join((_text(n) or "").strip() for n in found))
         are_old = is_comment and all(map(_PLATFORM.search, sentences))
         if not are_old or any(_KEPT.search(_text(line) or "") for line in found):
-            yield from found
+            yield from map(_without_giver, found)
 
 
+def _without_giver(line: cst.EmptyLine) -> cst.EmptyLine:
+    """A line of a comment without the word that Determined has given what it speaks of."""
+    text = line.comment.value if line.comment is not None else ""
+    left = _GIVEN.sub("", text)
+    return line.with_changes(comment=cst.Comment(left)) if left != text else line
+
+
+_GIVEN = re.compile(r" (specified|given|provided|assigned|chosen|set) by Determined\b(?!['-])")
 _SENTENCE_END = re.compile(r"(?<=[.!?]) +(?=[A-Z])")
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
 from det_compat.migrate.tree.docstrings import without
@@ -166,3 +168,17 @@ def test_a_trial_is_a_module_in_docstrings(tmp_path):
     said = 'class Trial(PyTorchTrial):\n    """A PyTorchTrial: our Determined trial."""\n\n'
     made = rewritten(tmp_path, trial(("class Trial(PyTorchTrial):\n", said)))
     assert '"""A LightningModule: our LightningModule."""' in made
+
+
+def test_what_is_said_of_wrapping_goes_with_it(tmp_path):
+    said = """\
+    This trains with Determined's PyTorch API.
+
+    The PyTorch API supports several models. They should be created and wrapped in the trial
+    class's __init__ method. Then it can train.
+"""
+    made = rewritten(tmp_path, f'"""\n{textwrap.dedent(said)}"""\n{trial()}')
+    assert made.startswith(
+        '"""\nThis trains with PyTorch Lightning.\n\n'
+        "Lightning supports several models. Then it can train.\n"
+    )

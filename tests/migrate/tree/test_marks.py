@@ -55,3 +55,11 @@ def test_a_class_without_comments_on_the_platform(comment, is_left):
     assert isinstance(node, cst.ClassDef)
     code = cst.Module([without_platform(node)]).code
     assert code == f"class A:\n{f'    {comment}{chr(10)}' if is_left else ''}    x = 1\n"
+
+
+def test_who_has_given_something_is_not_said_any_more():
+    said = "# Put them on a device.\n    # It is the device specified by Determined."
+    node = cst.parse_module(f"class A:\n    {said}\n    x = 1\n").body[0]
+    assert isinstance(node, cst.ClassDef)
+    left = cst.Module([without_platform(node)]).code
+    assert left == f"class A:\n    {said.replace(' specified by Determined', '')}\n    x = 1\n"

@@ -38,10 +38,11 @@ class Devices:
     _values: dict[str, list[cst.BaseExpression]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
+        moved = _moved_at_once(self.method)
         for line in syntax.find(self.method, cst.Assign):
             for target, value in syntax.pairs(line):
-                name = syntax.code(target)
-                self._values.setdefault(name.partition("[")[0], []).append(value)
+                name = syntax.code(target).partition("[")[0]
+                self._values.setdefault(name, []).extend([value] if value not in moved else [])
         for changed in syntax.find(self.method, cst.AugAssign):
             self._values.setdefault(syntax.code(changed.target), []).append(changed.value)
         for call in syntax.find(self.method, cst.Call):
@@ -66,7 +67,7 @@ class Devices:
             return False
         if name == "cpu" or _TO_CPU.search(syntax.code(call)[len(owner) :]):
             return True
-        if name in ("to", "cuda"):
+        if name in ("to", "cuda", "to_device"):
             return False
         if owner in ("torch", "th") and name in _MAKING:
             return "device" not in given
@@ -83,6 +84,29 @@ class Devices:
         """Whether one of the metrics that the method returns may be on the CPU."""
         returned = (found.value for found in syntax.find(self.method, cst.Return))
         return any(self.may_be_on_cpu(value) for value in returned if value is not None)
+
+
+def _moved_at_once(method: cst.FunctionDef) -> set[cst.BaseExpression]:
+    """What variables are set to before anything else than their move to a device reads them."""
+    found, body = set[cst.BaseExpression](), syntax.body_of(method)
+    for at, line in enumerate(body):
+        name, call = syntax.target_of(line) or "", syntax.call_of(line)
+        func = syntax.code(call.func) if call is not None else ""
+        given = [syntax.code(arg.value) for arg in call.args] if call is not None else []
+        is_moved = func in (f"{name}.to", f"{name}.cuda")
+        is_moved |= func.endswith(".to_device") and given == [name]
+        if not name.isidentifier() or not is_moved:
+            continue
+        before = cst.IndentedBlock([*body[:at]])
+        sets = [
+            v
+            for n in syntax.find(before, cst.Assign)
+            for to, v in syntax.pairs(n)
+            if syntax.code(to) == name
+        ]
+        if sum(each.value == name for each in syntax.find(before, cst.Name)) == len(sets):
+            found.update(sets)
+    return found
 
 
 def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
