@@ -45,6 +45,8 @@ def of_hyperparameters(module: str, call: cst.Call, *, is_tried: bool) -> cst.Ba
         return call
     is_named = isinstance(name, cst.SimpleString) and not is_tried
     text = str(name.evaluated_value) if isinstance(name, cst.SimpleString) else ""
-    if is_named and text.isidentifier() and not keyword.iskeyword(text):
+    # A method of dicts has its name first.
+    is_named &= text.isidentifier() and not keyword.iskeyword(text) and not hasattr(dict, text)
+    if is_named:
         return syntax.expression(f"{module}.hparams.{text}")
     return syntax.expression(f"{module}.hparams[{syntax.code(name)}]")
