@@ -50,6 +50,20 @@ def with_profiling(call: cst.Call, profiled: Sequence[cst.Call | None]) -> cst.C
     return call.with_changes(args=[*call.args, arg])
 
 
+def told_at_once(line: cst.BaseStatement) -> cst.BaseStatement:
+    """``if asked: trainer.configure_profiler(enabled=True)`` as one call that is told."""
+    inner = syntax.body_of(line) if isinstance(line, cst.If) and line.orelse is None else ()
+    call = syntax.lone_call(inner[0]) if len(inner) == 1 else None
+    if not isinstance(line, cst.If) or call is None:
+        return line
+    enabled = syntax.argument(call, 1, "enabled")
+    is_it = syntax.code(call.func).endswith(".configure_profiler")
+    if not is_it or enabled is None or not is_text(enabled, "True"):
+        return line
+    made = syntax.with_node(inner[0], enabled, line.test)
+    return made.with_changes(leading_lines=line.leading_lines)
+
+
 def profiler(enabled: cst.BaseExpression | None) -> list[str]:
     """The argument of ``pl.Trainer`` by which it profiles, if that is enabled."""
     if is_text(enabled, "False", None):

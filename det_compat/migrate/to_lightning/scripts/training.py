@@ -42,6 +42,7 @@ from det_compat.migrate.to_lightning.scripts.lines import (
     is_trainer,
     names_in,
     profiler,
+    told_at_once,
     with_profiling,
 )
 from det_compat.migrate.to_lightning.scripts.one_place import (
@@ -191,7 +192,7 @@ class _Scripts(LightningTransformer):
 
     def _rewritten(self, body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
         """A block with each ``pytorch.Trainer(...)`` and its ``fit()`` as Lightning's."""
-        lines = [made for line in body for made in self._chained(line)]
+        lines = [made for line in body for made in self._chained(told_at_once(line))]
         for made in [line for line in lines if is_trainer(line, self.symbols)]:
             name, created = syntax.target_of(made), syntax.call_of(made)
             small = [each for line in lines for each in syntax.find(line, Line)]

@@ -321,6 +321,12 @@ def test_what_is_profiled(configured: str, given: str, after: str, tmp_path: Pat
     made = script(tmp_path, before)
     assert "pl.Trainer(" in made and "MIGRATE" not in made and "configure_" not in made
     assert after in made and ("profiler" in made) == bool(after)
+    if not given:
+        # It is told so under a condition, too.
+        asked = before.replace("trainer.conf", "if args.asked:\n                trainer.conf")
+        made = script(tmp_path, asked)
+        is_sure = configured.endswith("enabled=True")
+        assert ('profiler="simple" if args.asked else None' in made) is is_sure
 
 
 @pytest.mark.parametrize(
