@@ -193,10 +193,6 @@ def _targets(method: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
         yield from syntax.parts(target)
 
 
-#: What code may ask an optimizer for that Lightning has not wrapped: anything but a step.
-_LOOKING = "param_groups|zero_grad|state|state_dict|load_state_dict|defaults"
-
-
 def asks_where_it_steps(
     own: Mapping[str, cst.FunctionDef], plan: TrialPlan, file: LightningFile
 ) -> bool:
@@ -216,9 +212,13 @@ def asks_where_it_steps(
         is_open = any(member is not None and member[1] == "optimizers" for member in members)
         if is_open or "setattr" in syntax.names_in(method.body):
             return False
+        own_ones = {f"{syntax.self_name(method)}.{each}" for each in optimizers}
+        targets = [each for each in _targets(method) if isinstance(each, cst.Attribute)]
+        if not own_ones.isdisjoint(syntax.code(each.value) for each in targets):
+            # What is set on a wrapper is not on the optimizer, where others would look for it.
+            return False
         if _steps(method, plan, file):
-            own_ones = {f"{syntax.self_name(method)}.{each}" for each in optimizers}
-            is_set = not own_ones.isdisjoint(map(syntax.code, _targets(method)))
+            is_set = not own_ones.isdisjoint(map(syntax.code, targets))
             if is_set or syntax.names_in(method.body) & {*optimizers}:
                 return False
         elif name not in plan.early and _does_more(method, optimizers):
@@ -250,9 +250,12 @@ def _asked(names: Collection[str], file: LightningFile) -> set[str]:
 
 
 def _does_more(method: cst.FunctionDef, optimizers: Collection[str]) -> bool:
-    """Whether a method does more than to look at one of these attributes."""
+    """Whether a method steps one of these attributes, or hands it on.
+
+    Whatever else an optimizer has, Lightning's wrapper has from it.
+    """
     names = "|".join(map(re.escape, optimizers))
-    more = rf"\b{syntax.self_name(method)}\.({names})\b(?!\.({_LOOKING})\b)"
+    more = rf"\b{syntax.self_name(method)}\.({names})\b(?!\.(?!step\b)\w)"
     return bool(optimizers) and re.search(more, syntax.code(method.body)) is not None
 
 

@@ -111,6 +111,7 @@ def test_optimizers_that_methods_of_init_use_stay(tmp_path):
         ("self.opt.step()", "", "", True),
         ("self.go()", "self.opt.step()", "", True),
         ("self.opt.step(self.go)", "return self.opt.param_groups", "", True),
+        ("self.opt.step()\n        self.go()", "return self.opt.own_name", "", True),
         # A variable of this name is something else.
         ("opt = self.opt\n        opt.step()", "", "", False),
         ("self.go()", "self.opt.step()", "    def checked(self, batch): self.go()", False),
