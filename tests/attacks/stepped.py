@@ -176,7 +176,6 @@ class _Context:
 def _done(source: str, *, is_migrated: bool) -> list[dict[str, Any]]:
     """What is there after each batch."""
     pl.LightningModule()
-    logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
     known = types.ModuleType("stepped_trial")
     sys.modules["stepped_trial"] = known
     _seed()
@@ -186,8 +185,14 @@ def _done(source: str, *, is_migrated: bool) -> list[dict[str, Any]]:
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")
-        exec(compile(source, "stepped_trial.py", "exec"), known.__dict__)
-        return _migrated(known.Trial) if is_migrated else _original(known.Trial)
+        logger = logging.getLogger("pytorch_lightning")
+        level = logger.level
+        logger.setLevel(logging.ERROR)
+        try:
+            exec(compile(source, "stepped_trial.py", "exec"), known.__dict__)
+            return _migrated(known.Trial) if is_migrated else _original(known.Trial)
+        finally:
+            logger.setLevel(level)
 
 
 def _original(cls: Any) -> list[dict[str, Any]]:
