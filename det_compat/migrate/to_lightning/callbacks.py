@@ -1,8 +1,9 @@
 """PyTorchCallbacks become Lightning's, hook by hook."""
 
 import ast
+import functools
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import libcst as cst
@@ -337,11 +338,35 @@ def _renamed(method: cst.FunctionDef, hook: _Hook) -> cst.FunctionDef:
     )
 
 
-def configure_callbacks(line: cst.FunctionDef) -> cst.FunctionDef:
+def configure_callbacks(
+    line: cst.FunctionDef, node: cst.ClassDef, file: LightningFile
+) -> cst.FunctionDef:
     """What becomes of build_callbacks, which returned a dict of them."""
     body = syntax.transformed(line.body, _ListReturns())
     returns = None if line.returns is None else syntax.annotation("list[pl.Callback]")
-    return line.with_changes(name=cst.Name("configure_callbacks"), body=body, returns=returns)
+    made = line.with_changes(name=cst.Name("configure_callbacks"), body=body, returns=returns)
+    unread = (name for name in _makers(line, node, file) if file.elsewhere.is_unread(name))
+    return functools.reduce(marked, map(_UNREAD.format, dict.fromkeys(unread)), made)
+
+
+_UNREAD = "{0} is in none of these files, and has to be a callback of Lightning"
+
+
+def _makers(line: cst.FunctionDef, node: cst.ClassDef, file: LightningFile) -> Iterator[str]:
+    """What is called to make the callbacks, but for what is marked, since it takes a context."""
+    pairs = [each for found in syntax.find(node, cst.Assign) for each in syntax.pairs(found)]
+    local = [each for found in syntax.find(line, cst.Assign) for each in syntax.pairs(found)]
+    kept = [value for target, value in local if isinstance(target, cst.Subscript)]
+    kept += [entry.value for entry in syntax.find(line, cst.DictElement)]
+    for value in kept:
+        made = [v for target, v in pairs if syntax.code(target) == syntax.code(value)] or [value]
+        for call in made:
+            if isinstance(call, cst.Call) and not any(map(file.symbols.is_context, _given(call))):
+                yield syntax.code(call.func)
+
+
+def _given(call: cst.Call) -> Iterator[cst.BaseExpression]:
+    return (arg.value for arg in call.args)
 
 
 class _ListReturns(cst.CSTTransformer):

@@ -4,6 +4,7 @@ from typing import TypeVar
 
 import libcst as cst
 
+from det_compat.analysis.expressions import words
 from det_compat.migrate.configs import BATCHES
 from det_compat.migrate.to_lightning.data.batch_numbers import in_step
 from det_compat.migrate.to_lightning.data.loaders import NAMES
@@ -32,6 +33,7 @@ from det_compat.migrate.tree.parameters import config_use
 from det_compat.migrate.tree.trial_attributes import reachable
 
 _Valued = TypeVar("_Valued", cst.Arg, cst.Assign, cst.Return)
+_Loop = TypeVar("_Loop", cst.For, cst.CompFor)
 
 _CALLED = {
     "distributed.get_num_agents": "{0}.trainer.num_nodes",
@@ -251,16 +253,31 @@ class _Members(LightningTransformer):
         if isinstance(updated_node, cst.Assign) and called[1] == "get_hparam":
             return updated_node.with_changes(value=self._parameter(updated_node.value))
         is_kept = isinstance(updated_node, cst.Assign) and not self._asks
-        if called[1] == "get_hparams" and not is_kept and not getattr(updated_node, "star", ""):
-            plain = self.plain_hparams(updated_node.value)
-            if original_node not in self._copied or "dict(" not in syntax.code(plain):
-                return updated_node.with_changes(value=plain)
+        if called[1] == "get_hparams" and not is_kept:
+            is_copied = original_node in self._copied or bool(getattr(updated_node, "star", ""))
+            return updated_node.with_changes(
+                value=self._whole(updated_node.value, is_copied=is_copied)
+            )
         bare = updated_node.value.with_changes(lpar=[], rpar=[])
         is_needed = syntax.whole(syntax.code(bare)) != syntax.code(bare)
         return updated_node if is_needed else updated_node.with_changes(value=bare)
 
     leave_Assign = leave_Arg
     leave_Return = leave_Arg
+
+    def _whole(self, hparams: cst.BaseExpression, *, is_copied: bool) -> cst.BaseExpression:
+        """All hyperparameters, and nothing else that a module is given; the dict may be a copy."""
+        plain = self.plain_hparams(hparams)
+        return hparams if is_copied and syntax.code(plain).startswith("dict(") else plain
+
+    def leave_For(self, original_node: _Loop, updated_node: _Loop) -> _Loop:
+        """A loop over hyperparameters goes through nothing else."""
+        called = self.symbols.called(original_node.iter)
+        if called is None or called[1] != "get_hparams":
+            return updated_node
+        return updated_node.with_changes(iter=self._whole(updated_node.iter, is_copied=True))
+
+    leave_CompFor = leave_For
 
     def leave_If(self, original: cst.If, updated: cst.If) -> cst.If:
         """The same for a condition."""
@@ -360,6 +377,8 @@ class _Members(LightningTransformer):
         if asked is not None and (asked[1], original.attr.value) == ("to_device", "device"):
             module = self.symbols.module(asked[0])
             return syntax.expression(OF_PROCESS if self._is_early else f"{module}.device")
+        if asked is not None and asked[1] == "get_hparams" and original.attr.value in _OF_ALL:
+            return updated.with_changes(value=self._whole(updated.value, is_copied=True))
         found = self.symbols.member(updated)
         if found is not None and found[1] == "get_hparam" and original not in self._asking:
             given = self._given_getter(updated)
@@ -375,6 +394,8 @@ class _Members(LightningTransformer):
         return updated if text is None else syntax.expression(text.format(module))
 
 
+#: The methods of a dict that have to do with all of it.
+_OF_ALL = words("copy items keys values")
 #: What a context has of what was wrapped, and by what.
 _LISTS = {
     "models": "wrap_model",

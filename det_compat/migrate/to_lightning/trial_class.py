@@ -216,7 +216,7 @@ class _Rewriting:
         if name == "__init__":
             return []
         if name == "build_callbacks":
-            return [configure_callbacks(line)]
+            return [configure_callbacks(line, self.node, self.file)]
         if name == "evaluation_reducer":
             is_one = self._evaluation() in plan.alone and not self._decides_late()
             named = syntax.transformed(line, ReducerNames(self.file))

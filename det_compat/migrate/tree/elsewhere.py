@@ -50,6 +50,11 @@ class Elsewhere:
                 found.setdefault(name, []).append(text)
         return found
 
+    def is_unread(self, name: str) -> bool:
+        """Whether what a dotted name stands for is imported, and in none of these files."""
+        paths = self.imported.get(name.partition(".")[0], frozenset())
+        return bool(paths) and name.rpartition(".")[2] not in self.texts
+
     @cached_property
     def properties(self) -> set[str]:
         """What classes have that is called without brackets."""

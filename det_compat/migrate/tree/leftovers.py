@@ -100,8 +100,8 @@ class _Leftovers(FileTransformer[File]):
         """Mark that a function which nobody has read is given the module for the context."""
         name, around = syntax.code(function), self.file.elsewhere
         paths = around.imported.get(name.partition(".")[0], frozenset())
-        is_unread = any(path.partition(".")[0] not in _HOLDERS for path in paths)
-        if is_unread and name.rpartition(".")[2] not in around.texts:
+        is_taken = any(path.partition(".")[0] not in _HOLDERS for path in paths)
+        if is_taken and around.is_unread(name):
             self.mark(f"{name} gets this module for the context, and is in none of these files")
 
     def leave_Name(self, original: cst.Name, updated: cst.Name) -> syntax.Expression:

@@ -495,3 +495,23 @@ def test_what_two_callbacks_set_as_training_ends_is_marked(tmp_path, line, is_ma
     for name in ("First", "Second"):
         said = f"# MIGRATE: {name} sets scale, too, as a period of training ends"
         assert (said in made) == is_marked
+
+
+@pytest.mark.parametrize(
+    "built",
+    [
+        "return {'w': Watch(self)}",
+        "watch = Watch(self)\n        return {'w': watch}",
+        "callbacks = {}\n        callbacks['w'] = Watch(self)\n        return callbacks",
+    ],
+)
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_callback_that_nobody_has_read_is_marked(built, is_there, tmp_path):
+    if is_there:
+        (tmp_path / "watching.py").write_text(CALLBACK.format("__init__(self, trial)", "trial"))
+    source = trial(
+        ("    def evaluate_batch", f"    def build_callbacks(self):\n        {built}\n\n    def e")
+    ).replace("def e(", "def evaluate_batch(")
+    made = rewritten(tmp_path, f"from watching import Watch\n{source}")
+    said = "# MIGRATE: Watch is in none of these files, and has to be a callback of Lightning"
+    assert (said in made) is not is_there

@@ -308,6 +308,28 @@ make(context.get_per_slot_batch_size())
     assert 'for name, value in self.hparams.items() if name != "world_size"}' in made
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        "make(**context.get_hparams())",
+        "make(**context.get_hparams().copy())",
+        "make(**{name: value for name, value in context.get_hparams().items()})",
+        "make(**{name: context.get_hparam(name) for name in context.get_hparams()})",
+    ],
+)
+def test_what_is_given_all_hyperparameters_is_given_nothing_else(given, tmp_path):
+    before = f"""\
+self.data = context.get_data_config()
+        self.size = make(context.get_per_slot_batch_size())
+        self.made = {given}"""
+    make = "def make(*size, **given):\n    return given\n\n\nclass Trial"
+    source = trial(("self.context = context", before), ("class Trial", make))
+    made = {}
+    exec(compile(rewritten(tmp_path, source), "made", "exec"), made)
+    module = made["Trial"](global_batch_size=4, width=3, data_config={}, world_size=1)
+    assert module.made == {"global_batch_size": 4, "width": 3}
+
+
 def test_what_copies_a_mapping_is_given_the_modules_own(tmp_path):
     changes = ("self.context = context", "x = AttrDict(context.get_hparams())")
     assert "        x = AttrDict(self.hparams)\n" in rewritten(tmp_path, trial(changes))

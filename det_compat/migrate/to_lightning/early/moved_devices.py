@@ -73,7 +73,8 @@ def without_devices(init: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef:
         if plain is small.value or is_late(plain, symbols):
             return line
         if syntax.code(plain) == target:
-            return cst.RemoveFromParent()
+            is_model |= is_class(makers.get(target, "")) or target in asked
+            return cst.RemoveFromParent() if is_model else line
         if is_model or attribute == target:
             is_plain = is_model or target in kept
             return line.with_deep_changes(small, value=plain) if is_plain else line
@@ -165,7 +166,9 @@ def makers_in(init: cst.FunctionDef, symbols: Symbols) -> dict[str, str]:
     for line in syntax.find(init, cst.Assign):
         for target, value in syntax.pairs(line):
             name = syntax.code(target)
-            found[name] = "" if name in found else anywhere(value, symbols, found)[1]
+            plain, maker = anywhere(value, symbols, found)
+            if name not in found or syntax.code(plain) != name:
+                found[name] = "" if name in found else maker
     return found
 
 

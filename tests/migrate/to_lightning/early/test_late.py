@@ -145,6 +145,31 @@ def test_a_model_that_is_only_moved_is_not_set_to_itself(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("value", "line"),
+    [
+        ("made()", "        self.kept = self.kept.to(device_of_process())\n"),
+        ("self.made()", "        kept = kept.to(device_of_process())\n"),
+        ("torch.nn.NLLLoss()", ""),
+    ],
+)
+def test_what_may_be_a_tensor_is_not_left_to_lightning_since_it_has_its_name(value, line, tmp_path):
+    made = rewritten(
+        tmp_path,
+        trial(
+            (
+                "lr=0.1))\n",
+                f"lr=0.1))\n        self.kept = {value}\n"
+                "        self.kept = self.kept.to(context.device)\n\n"
+                "    def made(self):\n        kept = made()\n"
+                "        kept = kept.to(self.context.device)\n        return kept\n",
+            ),
+            ("class T", "def made():\n    return torch.ones(2)\n\n\nclass T"),
+        ),
+    )
+    assert line in made and (bool(line) or "self.kept = self.kept" not in made)
+
+
+@pytest.mark.parametrize(
     "lines",
     [
         "self.model = context.wrap_model(make(2).to(context.device))",
