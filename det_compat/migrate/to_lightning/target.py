@@ -65,7 +65,7 @@ from det_compat.migrate.to_lightning.scripts.hyperparameters import GivenInScrip
 from det_compat.migrate.to_lightning.scripts.step_counts import steps_of_trial
 from det_compat.migrate.to_lightning.shadowed import without_shadowed
 from det_compat.migrate.to_lightning.taken.renaming import with_new_names
-from det_compat.migrate.to_lightning.taken.reserved import taken_names
+from det_compat.migrate.to_lightning.taken.reserved import ATTRIBUTE_DICTS, taken_names
 from det_compat.migrate.to_lightning.unwrapped import keeps_modes
 from det_compat.migrate.to_lightning.written_out.outputs import asks_outputs
 from det_compat.migrate.tree import syntax
@@ -105,7 +105,11 @@ class Lightning(Target):
         self._importers = Importers(sources)
         nodes = {node: path for path, node in self._trial_nodes()}
         callbacks = [*self._callback_nodes()]
-        self._renamed = taken_names(nodes, hooked=callbacks, nested=lambda: nested_hparams(nodes))
+        own = (f"class {name}".encode() for name in ATTRIBUTE_DICTS)
+        are_deep = not any(name in text for name in own for text in sources.values())
+        self._renamed = taken_names(
+            nodes, hooked=callbacks, nested=lambda: nested_hparams(nodes), are_deep=are_deep
+        )
         self._taken = taken_in_callbacks(callbacks)
         self._asks_outputs = asks_outputs(callbacks)
         resolved: list[Resolved] = []

@@ -1,6 +1,7 @@
 """Which names of trials a LightningModule has for something else."""
 
 import ast
+import builtins
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from det_compat.analysis.expressions import walked, words
@@ -77,6 +78,7 @@ def taken_names(
     *,
     hooked: Collection[ast.ClassDef] = (),
     nested: Callable[[], frozenset[str] | None],
+    are_deep: bool = False,
 ) -> frozenset[str]:
     """The attributes and methods of trial classes that a LightningModule has for something else.
 
@@ -85,12 +87,13 @@ def taken_names(
         hooked: those of them that are callbacks, whose hooks are to be called.
         nested: tells which of their hyperparameters have others in them in some config; None where
             they have no config.
+        are_deep: whether the dicts whose keys are attributes may make such dicts of those in them.
     """
     nodes = [*nodes]
     found = {name for node in nodes for name in _own_names(node)} & (RESERVED | KEPT)
     found |= {name for n in nodes if n not in hooked for name in _own_names(n)} & HOOKS
     wraps = any(_wraps_hparams(node) for each in nodes for node in walked(each))
-    if wraps and not _are_plainly_used(nodes, nested):
+    if wraps and not _are_plainly_used(nodes, nested, are_deep=are_deep):
         found.add("hparams")
     return frozenset(found)
 
@@ -156,12 +159,16 @@ def _wraps_hparams(line: ast.AST) -> bool:
 
 
 def _are_plainly_used(
-    nodes: Sequence[ast.ClassDef], nested: Callable[[], frozenset[str] | None]
+    nodes: Sequence[ast.ClassDef],
+    nested: Callable[[], frozenset[str] | None],
+    *,
+    are_deep: bool,
 ) -> bool:
     """Whether trials do nothing with ``self.hparams`` which those of a module are different for."""
     every = [node for each in nodes for node in ast.walk(each)]
     around = {child: node for node in every for child in ast.iter_child_nodes(node)}
-    is_handed_on = False
+    owners = {ast.unparse(node.value) for node in every if isinstance(node, ast.Attribute)}
+    is_handed_on = is_one_handed_on = False
     asked_for: set[str | None] = set()
     for node in every:
         if not isinstance(node, ast.Attribute) or (node.attr, _owner(node)) != ("hparams", "self"):
@@ -176,6 +183,10 @@ def _are_plainly_used(
             if getattr(use, "attr", "") in _CHANGING or not isinstance(use.ctx, ast.Load):
                 return False
             asked_for.add(_name_asked(use))
+            call = around.get(asked) if isinstance(asked, ast.keyword) else asked
+            is_one_handed_on |= isinstance(call, ast.Call) and not _is_of_libraries(call)
+            kept = {ast.unparse(each) for each in getattr(asked, "targets", ())}
+            is_one_handed_on |= not owners.isdisjoint(kept)
         elif isinstance(use, ast.Call) and getattr(use.func, "id", "") == "vars":
             return False
         elif not isinstance(use, ast.Compare) and not _wraps_hparams(use):
@@ -186,9 +197,21 @@ def _are_plainly_used(
     inner = nested()
     if inner is None:
         # What is handed on with two stars is a dict, and those in it were attributes, too.
-        return not (is_handed_on and asks) and not _unpacks_attributes(every)
+        is_other = (is_handed_on and asks) or (is_one_handed_on and are_deep)
+        return not is_other and not _unpacks_attributes(every)
     is_known = None not in asked_for or not inner
     return is_known and inner.isdisjoint(asked_for) and not (is_handed_on and (asks or inner))
+
+
+def _is_of_libraries(call: ast.Call) -> bool:
+    """Whether what is called takes numbers and texts, and no hyperparameters with others in them.
+
+    It is Python's, or one of the libraries that everyone uses.
+    """
+    return ast.unparse(call.func).partition(".")[0] in _LIBRARIES
+
+
+_LIBRARIES = {*dir(builtins), *words("torch nn F optim np numpy math os")}
 
 
 def _name_asked(use: ast.Attribute | ast.Subscript) -> str | None:
