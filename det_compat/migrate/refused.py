@@ -4,7 +4,8 @@ import ast
 import re
 
 from det_compat.analysis.classes import Hierarchy, is_refused_trial
-from det_compat.analysis.scopes import CONTEXT, Scope
+from det_compat.analysis.relevant import takes_context
+from det_compat.analysis.scopes import CONTEXT
 from det_compat.catalog import support
 from det_compat.migrate.tree.facts import Facts
 from det_compat.migrate.tree.marks import REST
@@ -31,7 +32,9 @@ def without_training(facts: Facts | None, hierarchy: Hierarchy) -> str:
     """Why a trial of a file cannot be one of Lightning's, whose training step is in no file."""
     for scope in facts.classes.values() if facts is not None else ():
         unknown = [*hierarchy.unknown_bases(scope)]
-        if not unknown or not (hierarchy.is_trial(scope) or _takes_context(scope)):
+        node = scope.node
+        is_given = isinstance(node, ast.ClassDef) and takes_context(node)
+        if not unknown or not (hierarchy.is_trial(scope) or is_given):
             continue
         known = {
             n for each in hierarchy.relatives(scope) for n in (*each.functions, *each.variables)
@@ -39,15 +42,6 @@ def without_training(facts: Facts | None, hierarchy: Hierarchy) -> str:
         if known.isdisjoint(_TRAINING):
             return _FROM_NOWHERE.format(scope.name, " and ".join(dict.fromkeys(unknown)))
     return ""
-
-
-def _takes_context(scope: Scope) -> bool:
-    """Whether objects of a class are made with what is annotated as a trial's context."""
-    made = scope.functions.get("__init__")
-    if made is None or not isinstance(made.node, ast.FunctionDef):
-        return False
-    given = [each.annotation for each in made.node.args.args if each.annotation is not None]
-    return any("TrialContext" in ast.unparse(annotation) for annotation in given)
 
 
 #: What trains in each generation of trials.

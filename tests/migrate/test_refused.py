@@ -103,3 +103,35 @@ def test_a_class_that_takes_a_context_for_a_base_in_no_file_stays_whole(tmp_path
     (tmp_path / "train.py").write_text("../train.py")
     files = {each.path.name: each for each in migrate([str(tmp_path)], "lightning").files}
     assert files["stopped.py"].problem.startswith("Stopped has no train_batch, and its base Digits")
+
+
+@pytest.mark.parametrize("module", ["regs.base", "regs.base.plain"])
+def test_a_class_that_takes_a_context_for_a_base_that_names_nothing_of_determineds(
+    module, tmp_path
+):
+    (tmp_path / "regs" / "base").mkdir(parents=True)
+    for path, text in {
+        "regs/__init__.py": "",
+        "regs/base/__init__.py": "from .plain import Regularizer\n",
+        "regs/base/plain.py": "import abc\n\n\nclass Regularizer(abc.ABC):\n    pass\n",
+        "regs/penalty.py": f"""\
+from determined.pytorch import PyTorchTrialContext
+
+import {module}
+
+
+class Penalty({module}.Regularizer):
+    def __init__(self, context: PyTorchTrialContext):
+        self.context = context
+
+    def __call__(self, values):
+        return self.context.to_device(values)
+""",
+        "model_def.py": "from regs.penalty import Penalty\n"
+        + trial(("context = context\n", "context = context\n        self.p = Penalty(context)\n")),
+    }.items():
+        (tmp_path / path).write_text(text)
+    files = {file.path.name: file for file in migrate([str(tmp_path)], "lightning").files}
+    assert not any(file.problem for file in files.values())
+    assert b"determined" not in files["penalty.py"].after
+    assert b"self.p = Penalty(self)\n" in files["model_def.py"].after

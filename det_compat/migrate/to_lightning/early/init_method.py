@@ -206,12 +206,22 @@ def _body(
         text = f"pl.LightningModule.__init__({own})\n{own}.save_hyperparameters(hparams)\n"
     if DATA in plan.arguments.defaults:
         text = f"{DATA} = {DATA} or {{}}\n{text}"
-    if not plan.is_automatic:
-        text += f"{_counted_steps(plan)}{own}.automatic_optimization = False\n"
-    made = syntax.statements(text)
-    at = 0 if plan.is_automatic else -1
+    manual = "" if plan.is_automatic else f"{own}.automatic_optimization = False\n"
+    made = syntax.statements(text + (_counted_steps(plan) + manual if manual else ""))
+    at = -1 if manual else 0
     made[at] = above(made[at], _PARTIAL if plan.is_partial else [])
-    return syntax.below_docstring(lines, made)
+    lines = syntax.below_docstring(lines, made)
+    # The __init__ of a model in front may come to that of a module, which sets this again.
+    again = [i for i, line in enumerate(lines) if line not in made and _initializes(line)]
+    if manual and again:
+        lines.remove(made[-1])
+        lines.insert(again[-1], made[-1])
+    return lines
+
+
+def _initializes(line: cst.BaseStatement) -> bool:
+    calls = syntax.find(line, cst.Call)
+    return any(syntax.code(call.func).endswith(".__init__") for call in calls)
 
 
 def _counted_steps(plan: TrialPlan) -> str:

@@ -431,3 +431,23 @@ def test_a_hyperparameter_hides_no_builtin_that_init_uses(tmp_path):
     exec(made, found)
     module = found["Trial"](type="sgd", len=3)
     assert module.kept == (found["Trial"], 1, "sgd", 2)
+
+
+def test_a_model_in_front_that_initializes_modules_leaves_optimization_manual(tmp_path):
+    net = """\
+class Net(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, width)
+
+
+class Trial(Net, PyTorchTrial)"""
+    step = "        self.context.step_optimizer(self.opt)\n"
+    source = trial(
+        ("class Trial(PyTorchTrial)", net),
+        ("self.context = context\n", "self.context = context\n        super().__init__(3)\n"),
+        (step, f"{step}        self.context.backward(self.model(batch).sum())\n{step}"),
+    )
+    made = {}
+    exec(compile(rewritten(tmp_path, source), "made", "exec"), made)
+    assert not made["Trial"](global_batch_size=4).automatic_optimization
