@@ -3,6 +3,7 @@
 import libcst as cst
 
 from det_compat.migrate.line_length import INDENT, dedented
+from det_compat.migrate.to_lightning.early.moved_devices import is_class
 from det_compat.migrate.to_lightning.metrics.reducer_kinds import metric_class, values_of
 from det_compat.migrate.to_lightning.optimization.containers import (
     handed_out,
@@ -172,6 +173,9 @@ class _Unwrapping(FileTransformer[LightningFile]):
         ):
             self.mark("Lightning must be given this model, in an attribute of the module")
         if name == "reducer" and (metric := metric_class(wrapped, self.file, self._made)):
+            made = syntax.code(wrapped.func) if isinstance(wrapped, cst.Call) else ""
+            if is_class(made) and self.file.elsewhere.is_unread(made):
+                self.mark(f"{made} is in none of these files, and has to be a torchmetrics.Metric")
             return syntax.expression(f"{metric}({syntax.code(wrapped)})")
         if not _depth(updated):
             return wrapped

@@ -364,3 +364,12 @@ def test_a_reducer_that_training_resets_is_marked(tmp_path, line):
     )
     made = rewritten(tmp_path, trial(*changes))
     assert ("# MIGRATE: training resets " in made) == ("reset" in line)
+
+
+def test_a_reducer_of_a_class_that_nobody_has_read_is_marked(tmp_path):
+    imports = "from absent import Mean, over\n"
+    made = rewritten(tmp_path, imports + trial(("lr=0.1))\n", WRAPPED)))
+    said = "# MIGRATE: Mean is in none of these files, and has to be a torchmetrics.Metric"
+    assert said in made
+    made = rewritten(tmp_path, imports + trial(("lr=0.1))\n", WRAPPED.replace("Mean()", "over"))))
+    assert "MIGRATE" not in made
