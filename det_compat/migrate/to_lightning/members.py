@@ -265,6 +265,15 @@ class _Members(LightningTransformer):
     leave_Assign = leave_Arg
     leave_Return = leave_Arg
 
+    def leave_StarredDictElement(
+        self, original_node: cst.StarredDictElement, updated_node: cst.StarredDictElement
+    ) -> cst.StarredDictElement:
+        """A dict that gets hyperparameters gets nothing else."""
+        called = self.symbols.called(original_node.value)
+        if called is None or called[1] != "get_hparams":
+            return updated_node
+        return updated_node.with_changes(value=self._whole(updated_node.value, is_copied=True))
+
     def _whole(self, hparams: cst.BaseExpression, *, is_copied: bool) -> cst.BaseExpression:
         """All hyperparameters, and nothing else that a module is given; the dict may be a copy."""
         plain = self.plain_hparams(hparams)

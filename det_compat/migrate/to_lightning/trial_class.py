@@ -62,7 +62,7 @@ from det_compat.migrate.to_lightning.taken.renaming import left_to_base
 from det_compat.migrate.to_lightning.written_out import lengths
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import comment, marked
-from det_compat.migrate.tree.metric_shapes import Shapes
+from det_compat.migrate.tree.metric_shapes import Shapes, gives_dicts
 from det_compat.migrate.tree.trial_attributes import VALIDATING, reachable
 
 
@@ -262,7 +262,10 @@ class _Rewriting:
         trains = plan.is_root or (not plan.is_mixin and is_new)
         trains &= plan.parameters("train_batch") is not None and not plan.is_alone("train_batch")
         if trains:
-            metrics = numbers_of(_TRAINING_METRICS, "", self._odd("train_batch"))
+            own = self.own.get("train_batch")
+            is_dict = plan.is_single and own is not None and gives_dicts(own)
+            given = "metrics" if is_dict else _TRAINING_METRICS
+            metrics = numbers_of(given, "", self._odd("train_batch"))
             made.append(syntax.method(f"{_TRAINING}    self.log_dict({metrics})\n"))
         if self._calls_evaluation():
             made.append(self._calling_validation())

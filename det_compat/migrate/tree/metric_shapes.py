@@ -312,6 +312,12 @@ def returned(method: cst.FunctionDef) -> list[cst.BaseExpression]:
     return [known.get(code(value)) or value for value in values if value is not None]
 
 
+def gives_dicts(method: cst.FunctionDef) -> bool:
+    """Whether a method is sure to return dicts, and nothing else."""
+    values = returned(method)
+    return bool(values) and all(isinstance(value, cst.Dict | cst.DictComp) for value in values)
+
+
 def all_scalar(method: cst.FunctionDef) -> bool:
     """Whether each metric of the dicts that a method returns is sure to be one number."""
     known, values = assigned(method), returned(method)

@@ -312,6 +312,7 @@ make(context.get_per_slot_batch_size())
     "given",
     [
         "make(**context.get_hparams())",
+        "make(**{'width': 1, **context.get_hparams()})",
         "make(**context.get_hparams().copy())",
         "make(**{name: value for name, value in context.get_hparams().items()})",
         "make(**{name: context.get_hparam(name) for name in context.get_hparams()})",

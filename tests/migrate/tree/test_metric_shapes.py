@@ -286,3 +286,10 @@ def test_metrics_under_another_name_are_what_they_were(tmp_path, lines):
     old = '        return {"error": self.model(batch).sum()}\n'
     made = rewritten(tmp_path, trial((old, "".join(f"        {line}\n" for line in lines))))
     assert "self.log_dict(numbers_of(" in method(made, "validation_step")
+
+
+def test_what_is_a_dict_for_sure_is_not_asked_whether_it_is_one(tmp_path):
+    script = "\n\nprint(Trial(None).train_batch([], 0, 0))\n"
+    assert "        self.log_dict(metrics)\n" in rewritten(tmp_path, trial() + script)
+    unsure = trial(('{"loss": loss}', "loss")) + script
+    assert "self.log_dict(metrics)" not in rewritten(tmp_path, unsure)
