@@ -1,5 +1,7 @@
 """Validations that return what one of several methods finds: one call logs it below all of them."""
 
+from collections.abc import Collection, Sequence
+
 import libcst as cst
 
 from det_compat.migrate.tree import syntax
@@ -48,3 +50,30 @@ def _assigning(branch: cst.If | cst.Else) -> cst.If | cst.Else | None:
         return made.with_changes(orelse=cst.Else(cst.IndentedBlock(syntax.statements("return\n"))))
     rest = _assigning(branch.orelse)
     return None if rest is None else made.with_changes(orelse=rest)
+
+
+def without_last(
+    body: Sequence[cst.BaseStatement], ends: Collection[cst.BaseStatement]
+) -> list[cst.BaseStatement]:
+    """The statements of a method without those of ``ends`` behind which it ends anyway."""
+    if not body:
+        return []
+    *first, last = body
+    if isinstance(last, cst.If):
+        last = _in_branches(last, ends)
+    return [*first, *([] if last in ends else [last])]
+
+
+def _in_branches(node: cst.If, ends: Collection[cst.BaseStatement]) -> cst.If:
+    other = node.orelse
+    if isinstance(other, cst.If):
+        other = _in_branches(other, ends)
+    elif other is not None:
+        other = other.with_changes(body=_in_block(other.body, ends))
+    return node.with_changes(body=_in_block(node.body, ends), orelse=other)
+
+
+def _in_block(block: cst.BaseSuite, ends: Collection[cst.BaseStatement]) -> cst.BaseSuite:
+    if not isinstance(block, cst.IndentedBlock):
+        return block
+    return block.with_changes(body=without_last(block.body, ends))

@@ -9,7 +9,7 @@ import libcst as cst
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.metrics.arrays import Arrays
-from det_compat.migrate.to_lightning.metrics.branches import joined
+from det_compat.migrate.to_lightning.metrics.branches import joined, without_last
 from det_compat.migrate.to_lightning.metrics.names import (
     all_renamed,
     numbers_of,
@@ -95,6 +95,7 @@ class Logged:
     _devices: Devices = field(init=False)
     _arrays: Arrays = field(init=False)
     _left_out: list[str] = field(default_factory=list, init=False)
+    _early: list[cst.BaseStatement] = field(default_factory=list, init=False)
     _odd: frozenset[str] = field(default=frozenset(), init=False)
     _nones: set[str] = field(default_factory=set, init=False)
     _numbers: frozenset[str] = field(default=frozenset(), init=False)
@@ -128,7 +129,8 @@ class Logged:
             end += [_bare(given)] if self.returns else []
             end[:1] = [above(line, getattr(given, "leading_lines", ())) for line in end[:1]]
         rest = syntax.transformed(cst.IndentedBlock(body), _Returns(self))
-        return self._with_word(syntax.with_body(method, [*rest.body, *end]))
+        lines = [*rest.body, *end] if end else without_last(rest.body, self._early)
+        return self._with_word(syntax.with_body(method, lines))
 
     def _with_word(self, method: cst.FunctionDef) -> cst.FunctionDef:
         """The method with the comment on its names, if no return at its end has got it."""
@@ -153,6 +155,8 @@ class Logged:
         """What takes the place of a return before the end."""
         lines = self._lines(line)
         last = _bare(line) if self.returns else syntax.statement("return")
+        # Where nothing else is, the return is all that there is.
+        self._early.extend([last] if lines and not self.returns else [])
         first, *rest = [*lines, last]
         return [above(first, comments_of(line)), *rest]
 

@@ -52,3 +52,23 @@ def test_one_call_logs_what_any_branch_returns(tmp_path, end):
 )
 def test_other_returns_stay_where_they_are(tmp_path, lines):
     assert "metrics = self." not in step(tmp_path, lines)
+
+
+def test_no_return_is_written_where_a_method_ends_anyway(tmp_path):
+    body = """\
+        error = self.model(batch).sum()
+        if self.model.training:
+            return {"a": error}
+        if batch is None:
+            return {"b": error}
+        elif error > 0:
+            return {"c": error}
+        else:
+            print(error)
+            return {"d": error}
+"""
+    made = rewritten(tmp_path, trial(('        return {"error": self.model(batch).sum()}\n', body)))
+    lines = method(made, "validation_step").splitlines()
+    after = [lines[i + 1].strip() for i, line in enumerate(lines[:-1]) if "self.log(" in line]
+    assert after == ["return", "elif error > 0:", "else:"]
+    assert lines[-1].strip().startswith('self.log("d", error')
