@@ -206,9 +206,10 @@ def _are_plainly_used(
 def _is_of_libraries(call: ast.Call) -> bool:
     """Whether what is called takes numbers and texts, and no hyperparameters with others in them.
 
-    It is Python's, or one of the libraries that everyone uses.
+    It is Python's, one of the libraries that everyone uses, or a method of the dict.
     """
-    return ast.unparse(call.func).partition(".")[0] in _LIBRARIES
+    name = ast.unparse(call.func)
+    return name.startswith("self.hparams.") or name.partition(".")[0] in _LIBRARIES
 
 
 _LIBRARIES = {*dir(builtins), *words("torch nn F optim np numpy math os")}
