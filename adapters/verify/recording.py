@@ -130,11 +130,13 @@ def module_arguments(module_cls: Any, arguments: dict[str, Any]) -> dict[str, An
         given = {**{name: values[name] for name in own if name in values}, **given}
     beside = parameters.get(HPARAMS)
     is_open = beside is not None and beside.kind is beside.VAR_KEYWORD
-    if beside is not None and not is_open and beside.default is beside.empty:
+    is_closed = not any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    is_only = is_closed and parameters.keys().isdisjoint(given)
+    if beside is not None and not is_open and (beside.default is beside.empty or is_only):
         # A trial for Determined's Trainer got the hyperparameters beside its context, which
         # nobody gave to one that has others where it gets none.
         given[HPARAMS] = arguments.get("hparams") or {}
-    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+    if not is_closed:
         extra = {name for name in _EXTRA if config and _mentions(module_cls, name)}
         return {n: v for n, v in given.items() if n in extra or n not in _EXTRA}
     return {name: value for name, value in given.items() if name in parameters}

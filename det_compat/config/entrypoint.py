@@ -12,6 +12,7 @@ from det_compat.script.command import PYTHON
 
 _TRIAL_CLASS = re.compile(r"(?P<module>[\w.]*):(?P<name>[A-Za-z_][\w.]*)")
 _LAUNCHERS = "determined.launch"
+_HARNESS = "determined.exec.harness"
 _PEDL_TRIAL = ("trial_class", "trial", "trial_def")
 _OPERATORS = set("();<>|&")
 _EXPANSIONS = re.compile(r"[$`*?~\n]|^\w+=")
@@ -107,8 +108,9 @@ def _needs_shell(command: str) -> bool:
 def _command(argv: list[str], problems: Problems) -> Entrypoint | None:
     if not argv:
         return None
-    is_module = len(argv) > 2 and argv[1] == "-m" and PYTHON.fullmatch(argv[0]) is not None
-    package, _, launcher = (argv[2] if is_module else "").rpartition(".")
+    package, _, launcher = _module(argv).rpartition(".")
+    if _module(argv) == _HARNESS and (started := _trial(argv)[0]):
+        return Entrypoint(EntrypointKind.TRIAL, trial=started)
     if package != _LAUNCHERS:
         return Entrypoint(EntrypointKind.SCRIPT, argv=tuple(argv))
     args, rest = [], argv[3:]
@@ -129,7 +131,16 @@ def _command(argv: list[str], problems: Problems) -> Entrypoint | None:
     )
 
 
+def _module(argv: list[str]) -> str:
+    """The module that a command runs, or ``""``."""
+    is_module = len(argv) > 2 and argv[1] == "-m" and PYTHON.fullmatch(argv[0]) is not None
+    return argv[2] if is_module else ""
+
+
 def _trial(argv: list[str]) -> tuple[str | None, list[str]]:
+    if _module(argv) == _HARNESS:
+        # What Determined started for a trial class, people wrote after a launcher of their own.
+        argv = argv[3:]
     if argv[:1] == ["--trial"] and len(argv) > 1:
         return argv[1], argv[2:]
     if argv and argv[0].startswith("--trial="):

@@ -33,10 +33,10 @@ def config_of(path: Path, name: str) -> ExperimentConfig | None:
 def configs_of(path: Path, name: str) -> list[ExperimentConfig]:
     """Every config of the trial class ``name`` in the file ``path``, ``const.yaml`` first.
 
-    That is one whose entrypoint is the class, or the file as a script; it lies beside the file, in
-    a folder beside it, or in the folder above, or says the class and lies elsewhere in the
-    repository. Where there is none, it is one beside the file that has no entrypoint: PEDL and
-    Determined 0.12 started the class that the folder had.
+    That is one whose entrypoint is the class, the file as a script, or a script that imports the
+    class; it lies beside the file, in a folder beside it, or in the folder above, or says the class
+    and lies elsewhere in the repository. Where there is none, it is one beside the file that has no
+    entrypoint: PEDL and Determined 0.12 started the class that the folder had.
     """
     return [config for _, config in _found(path, name)]
 
@@ -221,7 +221,7 @@ def _below(root: Path) -> tuple[Path, ...]:
     return tuple(found)
 
 
-_ENTRYPOINT = re.compile(r"^entrypoint:\s*[\"']?([\w.]+):(?:\w+\.)*(\w+)", re.M)
+_ENTRYPOINT = re.compile(r"^entrypoint:\s*(?:[^\n#]*[\s=])?[\"']?([\w.]+):(?:\w+\.)*(\w+)", re.M)
 
 
 def _text(file: Path) -> str:
@@ -254,7 +254,9 @@ def _starts(entrypoint: Entrypoint, config: Path, path: Path, name: str) -> bool
     """Whether an entrypoint is the trial, or a script in its file."""
     if entrypoint.trial is None:
         words = [each for word in entrypoint.argv for each in word.split()]
-        return path.name in words or (not name and any(_is_in(path, word) for word in words))
+        if name and path.name not in words:
+            return any(_brings(word, config, path, name) for word in words)
+        return path.name in words or any(_is_in(path, word) for word in words)
     module, _, cls = entrypoint.trial.rpartition(":")
     if cls.rpartition(".")[2] != name:
         return False
@@ -273,6 +275,32 @@ def _starts(entrypoint: Entrypoint, config: Path, path: Path, name: str) -> bool
         return is_below and is_it
     # A file may import the class that it starts; one that has such a class means its own.
     return started.samefile(path) or f"class {name}" not in started.read_text(errors="replace")
+
+
+def _brings(word: str, config: Path, path: Path, name: str) -> bool:
+    """Whether a word of a command is a script that imports the class ``name`` of a file."""
+    for folder in dict.fromkeys((config.parent, path.parent)):
+        module = folder.joinpath(*word.split(".")).with_suffix(".py")
+        for script in (folder / word, module):
+            if script.suffix == ".py" and script.is_file():
+                imported = _imported(script, script.stat().st_mtime_ns)
+                return any(n == name and _is_meant(path, name, of) for of, n in imported)
+    return False
+
+
+@lru_cache(maxsize=_MOST_CONFIGS)
+def _imported(script: Path, changed: int) -> frozenset[tuple[str, str]]:
+    """The names that a script imports, each with the file of its module; read once."""
+    try:
+        tree = ast.parse(_text(script))
+    except (SyntaxError, ValueError):
+        return frozenset()
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module)
+    return frozenset(
+        (f"{os.sep}{(node.module or '').replace('.', os.sep)}.py", alias.name)
+        for node in found
+        for alias in node.names
+    )
 
 
 def _is_in(path: Path, word: str) -> bool:

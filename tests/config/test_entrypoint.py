@@ -65,6 +65,15 @@ def test_launchers() -> None:
     assert horovod and (horovod.launcher, horovod.trial) == ("horovod", "m:T")
 
 
+def test_what_determined_started_for_a_trial_class() -> None:
+    harness = "python3 -m determined.exec.harness m:T"
+    assert entrypoint(harness) == Entrypoint(EntrypointKind.TRIAL, trial="m:T")
+    for launched in (f"{LAUNCH} {harness}", f"{LAUNCH} --nnodes 1 -- {harness}"):
+        found = entrypoint(launched)
+        assert found and (found.kind, found.trial) == (EntrypointKind.LAUNCHER, "m:T")
+        assert found.argv == ()
+
+
 def test_pedl() -> None:
     found = parsed(
         entrypoints={"trial_class": "m:T", "data_loaders_function": "m:make", "other": None}

@@ -7,6 +7,7 @@ import pytest
 from det_compat.migrate.configs import configs_of, trial_arguments
 
 CONFIG = "searcher: {name: single, metric: x, max_length: {batches: 1}}\n"
+LAUNCH = "python3 -m determined.launch.torch_distributed"
 
 
 @pytest.mark.parametrize(
@@ -40,6 +41,11 @@ CONFIG = "searcher: {name: single, metric: x, max_length: {batches: 1}}\n"
             },
             ["../far/a/b.yaml", "../far/c.yaml"],
             id="anywhere in a repository",
+        ),
+        pytest.param(
+            {"../far/a/b.yaml": f"{LAUNCH} --trial model_def:T"},
+            ["../far/a/b.yaml"],
+            id="anywhere in a repository, below a launcher",
         ),
         pytest.param(
             {"../near/a/b.yaml": "model_def:T"}, [], id="configs of a file nearer to them"
@@ -93,6 +99,36 @@ def test_a_package_gives_the_class_of_a_module(config: str, tmp_path: Path) -> N
     (tmp_path / config).write_text(f"entrypoint: package.trials:T\n{CONFIG}")
     assert [each.file for each in configs_of(package / "one.py", "T")] == [str(tmp_path / config)]
     assert configs_of(package / "two.py", "U") == []
+
+
+@pytest.mark.parametrize(
+    ("command", "script"),
+    [
+        ("python3 train.py --lr 1", "train.py"),
+        (f"{LAUNCH} python3 scripts/train.py", "scripts/train.py"),
+        ("python3 -m scripts.train", "scripts/train.py"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("line", "is_found"),
+    [
+        ("from model_def import T", True),
+        ("import x\nif x:\n    from .model_def import T as A, U", True),
+        ("from other import T", False),
+        ("from model_def import U", False),
+        ("from model_def import (", False),
+    ],
+)
+def test_a_script_imports_the_class_that_its_config_starts(
+    command: str, script: str, line: str, is_found: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "model_def.py").write_text("class T: ...\n")
+    (tmp_path / script).write_text(line)
+    config = tmp_path / "a.yaml"
+    config.write_text(f"entrypoint: {command}\n{CONFIG}")
+    found = [each.file for each in configs_of(tmp_path / "model_def.py", "T")]
+    assert found == ([str(config)] if is_found else [])
 
 
 def test_configs_below_what_is_no_repository(tmp_path: Path) -> None:

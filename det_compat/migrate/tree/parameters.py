@@ -223,9 +223,7 @@ def config_use(
     looked_up = _looked_up(node, symbols)
     asks = asks or not all(looked_up)
     is_whole = is_whole or None in looked_up
-    read = distinct(
-        (*_read_of_all(node, symbols), *_asked_by_functions(node, symbols, functions or {}))
-    )
+    read = distinct((*_read_of_all(node, symbols), *_asked(node, symbols, functions or {})))
     names += filter(None, looked_up)
     return ConfigUse(distinct(names), asks, distinct(sections), read, is_whole)
 
@@ -307,13 +305,16 @@ def _read_of_all(node: cst.CSTNode, symbols: Symbols) -> Iterator[str]:
         yield from (name for _, name in named if name is not None and name not in own)
 
 
-def _asked_by_functions(
+def _asked(
     node: cst.CSTNode, symbols: Symbols, others: Mapping[str, cst.FunctionDef]
 ) -> Iterator[str]:
-    """The names that functions look for in the hyperparameters which they are given as one dict."""
+    """The names that are looked for in all hyperparameters, also by functions that get them."""
     asking = symbols.calls(node, "get_hparams")
     lines = syntax.find(node, cst.SimpleStatementLine) if asking else ()
-    kept = {syntax.target_of(n) for n in lines if getattr(syntax.simple(n), "value", 0) in asking}
+    given = [line for line in lines if getattr(syntax.simple(line), "value", 0) in asking]
+    kept = {target: _home(node, n, target) for n in given if (target := syntax.target_of(n))}
+    for text, home in {**kept, **{syntax.code(call): node for call in asking}}.items():
+        yield from _asked_of(text, home)
     functions = {**others, **{f.name.value: f for f in syntax.find(node, cst.FunctionDef)}}
     for call in syntax.find(node, cst.Call) if asking else ():
         function = functions.get(syntax.code(call.func).rpartition(".")[2])
@@ -327,7 +328,7 @@ def _asked_by_functions(
                 yield from _asked_of(name, function)
 
 
-def _asked_of(name: str, function: cst.FunctionDef) -> Iterator[str]:
+def _asked_of(name: str, function: cst.CSTNode) -> Iterator[str]:
     """The keys that a function looks for in a variable, by a text."""
     for call in syntax.find(function, cst.Call):
         if syntax.code(call.func) == f"{name}.get" and call.args:

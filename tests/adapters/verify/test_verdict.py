@@ -11,7 +11,7 @@ import torch
 
 from det_compat.adapters.verify import verdict
 from det_compat.adapters.verify.comparison import difference, metrics_difference
-from det_compat.adapters.verify.recording import numbers_in
+from det_compat.adapters.verify.recording import module_arguments, numbers_in
 from det_compat.adapters.verify.verdict import Pair, Verdict, verify_all
 from det_compat.cli import main
 from det_compat.migrate.migration import migrate
@@ -309,3 +309,13 @@ def test_its_exit_status(monkeypatch, capsys):
     monkeypatch.setattr("det_compat.adapters.verify.verdict.verify", lambda *_, **__: found)
     assert main(["verify", f"{__file__}:A", f"{__file__}:B"]) == 1
     assert capsys.readouterr().out == "different: model.weight diverges after batch 2\n"
+
+
+@pytest.mark.parametrize(
+    ("rest", "is_given"), [("", True), (", lr=1", False), (", **kwargs", False)]
+)
+def test_a_module_of_nothing_but_a_dict_of_hyperparameters_is_given_it(rest, is_given):
+    made: dict[str, type] = {}
+    exec(f"class Module:\n    def __init__(self, hparams=None{rest}): ...\n", made)
+    given = module_arguments(made["Module"], {"hparams": {"lr": 2}})
+    assert given == ({"hparams": {"lr": 2}} if is_given else {"lr": 2})

@@ -158,6 +158,23 @@ def test_what_is_read_and_in_no_config_is_taken(lines: str, rest: str, tmp_path:
     assert f"*, global_batch_size: int = 4, lr: float = 0.5{rest}):" in made
 
 
+@pytest.mark.parametrize(
+    ("lines", "rest"),
+    [
+        ('hp = context.get_hparams()\n        print(hp.get("start"))', ", **hparams: Any"),
+        ('self.hp = context.get_hparams()\n        print("start" in self.hp)', ", **hparams: Any"),
+        ('print(context.get_hparams().get("start"))', ", **hparams: Any"),
+        ('print(context.get_hparams().get("lr"))', ""),
+    ],
+)
+def test_what_is_looked_for_and_in_no_config_is_taken(
+    lines: str, rest: str, tmp_path: Path
+) -> None:
+    source = trial(("self.context = context", f"self.context = context\n        {lines}"))
+    made = signature(tmp_path, source, const="global_batch_size: 4, lr: 0.5")
+    assert f"global_batch_size: int = 4, lr: float = 0.5{rest}):" in made
+
+
 def test_a_config_without_an_entrypoint_is_of_the_trial_beside_it(tmp_path: Path) -> None:
     text = CONFIG.format("lr: 0.5, global_batch_size: 4").partition("\n")[2]
     (tmp_path / "const.yaml").write_text(text)
