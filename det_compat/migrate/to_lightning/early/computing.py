@@ -136,9 +136,13 @@ def _keeps_copies(
     is_found: bool,
 ) -> bool:
     """Whether a value has copies of the weights of models in it that Lightning does not find."""
+    if isinstance(value, cst.IfExp):
+        sides = (value.body, value.orelse)
+        return any(_keeps_copies(side, names, texts, is_found=is_found) for side in sides)
     text = syntax.code(value)
-    if _is_asked(text, names) and not (is_found and isinstance(value, cst.Call)):
-        return bool(_COPIES.search(text))
+    is_open = _is_asked(text, names) and not (is_found and isinstance(value, cst.Call))
+    if is_open and _COPIES.search(text):
+        return True
     for call in syntax.find(value, cst.Call):
         maker = texts.get(syntax.code(call.func).rpartition(".")[2], "")
         # What a module has, Lightning moves.

@@ -76,11 +76,14 @@ def test_copies_that_a_loop_puts_into_a_list_are_where_the_models_are(tmp_path):
         ("(torch.nn.Module)", "detach().clone()", "self.model", False),
     ],
 )
-def test_copies_that_an_object_keeps_are_where_the_model_is(bases, copy, given, is_moved, tmp_path):
+@pytest.mark.parametrize("form", ["{}", "{} if context.get_hparam('ema') else None", "[{}]"])
+def test_copies_that_an_object_keeps_are_where_the_model_is(
+    bases, copy, given, is_moved, form, tmp_path
+):
     init = "super().__init__()\n        " if bases else ""
     optimizer = "        self.opt ="
     source = trial(
-        (optimizer, f"        self.average = Average({given})\n{optimizer}"),
+        (optimizer, f"        self.average = {form.format(f'Average({given})')}\n{optimizer}"),
         ("class Trial", AVERAGE.format(bases=bases, init=init, copy=copy)),
     )
     assert (MOVED in rewritten(tmp_path, source)) is is_moved
