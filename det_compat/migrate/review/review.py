@@ -6,6 +6,7 @@ from pathlib import Path
 
 from det_compat.migrate.results import FileResult
 from det_compat.migrate.review import arguments, attributes, hooks, imports, names
+from det_compat.migrate.review.checkpoints import of_determined
 from det_compat.migrate.review.displaced import displaced
 from det_compat.migrate.review.local_imports import left_out
 from det_compat.migrate.review.overridden import overridden
@@ -61,6 +62,7 @@ def _findings(
         yield from imports.still_there(text)
         yield from attributes.gone(before, after, text)
         yield from overridden(after, text)
+        yield from of_determined(text)
         if result.is_changed:
             yield from attributes.of_context(after, text)
             yield from attributes.not_set(before, after, text)

@@ -51,6 +51,14 @@ def put_back_silently(tree: cst.Module, file: File) -> cst.Module:
 #: What these do with a context, others do with what they return.
 _HOLDERS = ("contextlib", "copy", "dataclasses", "functools", "logging", "typing")
 
+#: What is said of names for which there is something of another kind.
+_INSTEAD = {
+    "det_compat.pytorch.load_trial_from_checkpoint_path": (
+        "the class's load_from_checkpoint() loads Lightning's checkpoints, and `det-compat"
+        " checkpoint convert --for FILE:CLASS DIR OUT.ckpt` makes one of a folder"
+    )
+}
+
 
 class _Leftovers(FileTransformer[File]):
     marked_statements = (cst.SimpleStatementLine, cst.FunctionDef, cst.ClassDef, cst.If)
@@ -116,8 +124,8 @@ class _Leftovers(FileTransformer[File]):
         if "()" not in symbol.path or any(syntax.find(symbol.original, cst.Call)):
             # What a refused call returns has its comment where it is called.
             path = symbol.path.partition("()")[0]
-            link = support.of_name(path).link
-            self.mark(f"{path.removeprefix('det_compat.')} has no counterpart", link)
+            said = f"{path.removeprefix('det_compat.')} has no counterpart"
+            self.mark(_INSTEAD.get(path, said), support.of_name(path).link)
         names = syntax.names_in(symbol.original)
         # What it is given may be variables of the function, which no import needs to have made.
         local = names & self._imports.keys() if self._blocks else set()

@@ -299,6 +299,16 @@ def test_what_was_right_before_is_looked_at(
             ],
             id="an attribute that something else has, too",
         ),
+        pytest.param(
+            "class T: ...\n",
+            "class T(pl.LightningModule): ...\n",
+            "def load(path):\n    return torch.load(path)['models_state_dict'][0]\n",
+            [
+                "new checkpoints have no models_state_dict: their state_dict has the weights, named"
+                " by attributes of the module: return torch.load(path)['models_state_dict'][0]"
+            ],
+            id="what only checkpoints of Determined have",
+        ),
     ],
 )
 def test_other_files_are_looked_at(

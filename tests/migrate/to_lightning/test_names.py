@@ -204,3 +204,13 @@ def test_a_search_is_told_of_what_it_should_leave_out(tmp_path):
     assert made.count(said) == 2 and "MIGRATE" not in made
     assert f'            {said}            raise ValueError("n")\n' in made
     assert f"            {said}            raise ValueError\n" in made
+
+
+def test_what_loads_a_trial_is_told_of_what_loads_a_module(tmp_path):
+    script = (
+        "\n\nfrom determined import pytorch\n\n\ndef load(path):\n"
+        "    return pytorch.load_trial_from_checkpoint_path(path, trial_class=Trial)\n"
+    )
+    made = rewritten(tmp_path, f"{trial()}{script}")
+    assert "    # MIGRATE: the class's load_from_checkpoint() loads Lightning's checkpoints" in made
+    assert "    from determined import pytorch\n" in made
