@@ -1,7 +1,7 @@
 """What scripts ask for, and when: the callbacks for it, and what follows the last batch."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 import libcst as cst
@@ -109,11 +109,12 @@ class Schedule:
     def _is_validated_each_epoch(self) -> bool:
         return self.validation == Length("max_epochs", "1")
 
-    def callbacks(self, steps: str) -> list[str]:
+    def callbacks(self, steps: str, counted: Callable[[str], str]) -> list[str]:
         """The callbacks that write checkpoints, where Lightning's own is not enough.
 
         Args:
             steps: how many steps of optimizers are between two of them.
+            counted: says how many are in a number of batches.
         """
         made = []
         if self.checkpoint.choice is not None:
@@ -127,8 +128,12 @@ class Schedule:
             end = "" if self._is_validated_each_epoch else ", save_on_train_epoch_end=True"
             number = self.checkpoint.number
             made.append(f"ModelCheckpoint(every_n_epochs={number}, save_top_k=-1{end})")
-        if self.policy in _ALWAYS and not (made and self.checkpoint == self.validation):
-            made.append("ModelCheckpoint(save_top_k=-1)")
+        if self.policy in _ALWAYS and not (made and self.checkpoint.divides(self.validation)):
+            # Lightning refuses two that are told nothing but to save once an epoch.
+            is_told = self.checkpoint.unit == "max_epochs" and self.validation.unit == "max_steps"
+            batches = self.validation.number
+            every = f"every_n_train_steps={counted(batches)}, " if is_told else ""
+            made.append(f"ModelCheckpoint({every}save_top_k=-1)")
         return made
 
     def unvalidated(self, trainer: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import libcst as cst
 from libcst.helpers import ensure_type
@@ -319,7 +320,7 @@ class _Scripts(LightningTransformer):
         if every.choice is not None and (aggregation or self.file.steps != 1):
             return None
         steps = self._steps(steps, aggregation) if every.unit == "max_steps" else steps
-        callbacks = schedule.callbacks(steps)
+        callbacks = schedule.callbacks(steps, partial(self._steps, aggregation=aggregation))
         if callbacks:
             self.file.imports.new.add(_CHECKPOINT)
             flags.append(f"callbacks=[{', '.join(callbacks)}]")

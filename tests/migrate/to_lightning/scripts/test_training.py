@@ -406,7 +406,25 @@ SAVED = 'trainer.save_checkpoint(f"{trainer.log_dir}/checkpoints/last.ckpt")'
         ("Epoch(3), checkpoint_policy='all'", "callbacks=[ModelCheckpoint(save_top_k=-1)]", None),
         (
             "Batch(6), checkpoint_policy='all', checkpoint_period=pytorch.Batch(3)",
+            "callbacks=[ModelCheckpoint(every_n_train_steps=3, save_top_k=-1)]",
+            None,
+        ),
+        (
+            "Batch(6), checkpoint_policy='all', checkpoint_period=pytorch.Batch(3), "
+            "validation_period=pytorch.Batch(2)",
             "ModelCheckpoint(save_top_k=-1)",
+            None,
+        ),
+        (
+            "Epoch(6), checkpoint_policy='all', checkpoint_period=pytorch.Epoch(1), "
+            "validation_period=pytorch.Batch(5)",
+            "ModelCheckpoint(every_n_train_steps=5, save_top_k=-1)",
+            None,
+        ),
+        (
+            "Epoch(6), checkpoint_policy='all', checkpoint_period=pytorch.Epoch(1), "
+            "validation_period=pytorch.Epoch(2)",
+            "ModelCheckpoint(every_n_epochs=1, save_top_k=-1, save_on_train_epoch_end=True)]",
             None,
         ),
     ],
