@@ -44,7 +44,8 @@ class Trial(PyTorchTrial):
         return {{"val_loss": self.model(batch).mean()}}
 """
 TRIALS = {
-    "seconds": ("pass", ', "seconds": time.perf_counter()'),
+    # Of a machine that has been up for long, a second would be within what metrics may differ by.
+    "seconds": ("pass", ', "seconds": time.perf_counter() % 1'),
     "files": ("open(os.path.join(os.path.dirname(__file__), 'cache'), 'x').close()", ""),
     "noise": ("torch.nn.init.constant_(self.model.weight, os.getpid())", ""),
 }
