@@ -44,6 +44,15 @@ def attack(draw: Random, folder: Path) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def unmarked(source: str, home: Path) -> str:
+    """What becomes of a trial in a folder of its own; ``""`` if something of it is left."""
+    home.mkdir(parents=True)
+    (home / "model_def.py").write_text(source)
+    (file,) = migrate([str(home)], "lightning").files
+    assert not file.problem, f"{file.problem}\n{source}"
+    return "" if file.marks else file.after.decode()
+
+
 @functools.cache
 def trials() -> dict[str, dict[str, Any]]:
     """The trials that train on one rank, with the hyperparameters of their first case."""
