@@ -100,16 +100,23 @@ def _is_foreign(name: str, after: Code, text: Text) -> bool:
     return False
 
 
-def needed_flags(before: Code, text: Text, trials: tuple[str, ...]) -> Iterator[Finding]:
-    """What the configs of a trial say of training that its module does not do."""
+def needed_flags(
+    before: Code, after: Code, text: Text, trials: tuple[str, ...]
+) -> Iterator[Finding]:
+    """What the configs of a trial say of training that its module does not do.
+
+    Its file may be as it was: what a trial of several files does stands in its base.
+    """
     # What an optimizer was wrapped with counts before the config.
     says = any(b"average_aggregated_gradients" in old.source for old in before.files.values())
     for name in trials:
         node = text.classes.get(name)
-        for config in configs_of(text.path, name) if node is not None else ():
+        if node is None or "pl.LightningModule" not in after.ancestors(node)[1]:
+            continue
+        for config in configs_of(text.path, name):
             file = Path(config.file or "").name
             for flag in _flags(config, accumulates(node), says=says):
-                yield Finding(node.lineno if node is not None else 1, f"{file} asks for {flag}")
+                yield Finding(node.lineno, f"{file} asks for {flag}")
 
 
 def _flags(config: ExperimentConfig, is_done: bool, *, says: bool) -> Iterator[str]:

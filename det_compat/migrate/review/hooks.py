@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 
+from det_compat.analysis.expressions import walked
 from det_compat.catalog.members import MEMBERS
 from det_compat.migrate.review.project import Code, Finding, Text, methods
 
@@ -25,6 +26,62 @@ _CALLED = {
 } - _BOTH
 #: A module finds and keeps its parts by these, and is called by the last of them.
 _MODULES = ("__getattr__", "__getattribute__", "__setattr__", "__delattr__", "__call__")
+
+
+def restored_too_early(after: Code, text: Text) -> Iterator[Finding]:
+    """What a callback's ``load_state_dict`` asks of what is only set when a loader is made.
+
+    Lightning gives callbacks their state before it makes the loaders, and Determined did after.
+    """
+    late = _set_by_loaders(after)
+    for node in text.classes.values() if late else ():
+        method = methods(node).get("load_state_dict")
+        if method is None or "pl.Callback" not in after.ancestors(node)[1]:
+            continue
+        own = {name for each in methods(node).values() for name in _kept(each)}
+        for each in walked(method):
+            if isinstance(each, ast.Attribute) and each.attr in late - own:
+                yield Finding(
+                    each.lineno,
+                    f"Lightning calls this before it makes the loaders, which set {each.attr}",
+                )
+
+
+def _set_by_loaders(after: Code) -> set[str]:
+    """The attributes of modules that making a loader sets, and nothing sets before."""
+    found: set[str] = set()
+    for node in (each for text in after.files.values() for each in text.classes.values()):
+        ancestors, others = after.ancestors(node)
+        if "pl.LightningModule" in others:
+            own = {n: m for each in reversed(ancestors) for n, m in methods(each).items()}
+            early = {name for each in _called(own, ["__init__"]) for name in _kept(each)}
+            late = _called(own, ["train_dataloader", "val_dataloader"])
+            found |= {name for each in late for name in _kept(each)} - early
+    return found
+
+
+def _called(own: dict[str, ast.FunctionDef], starts: list[str]) -> list[ast.FunctionDef]:
+    """Some methods of a class, and those that they call of their object."""
+    names = [name for name in starts if name in own]
+    for name in names:
+        nodes = (each for each in walked(own[name]) if isinstance(each, ast.Attribute))
+        names += dict.fromkeys(n.attr for n in nodes if n.attr in own and n.attr not in names)
+    return [own[name] for name in names]
+
+
+def _kept(method: ast.FunctionDef) -> Iterator[str]:
+    """The attributes of its object that a method sets to something."""
+    own = method.args.args[0].arg if method.args.args else ""
+    for line in walked(method):
+        if isinstance(line, (ast.Assign, ast.AnnAssign)) and not _is_none(line.value):
+            targets = line.targets if isinstance(line, ast.Assign) else [line.target]
+            for each in (n for target in targets for n in ast.walk(target)):
+                if isinstance(each, ast.Attribute) and getattr(each.value, "id", "") == own:
+                    yield each.attr
+
+
+def _is_none(value: ast.expr | None) -> bool:
+    return value is None or (isinstance(value, ast.Constant) and value.value is None)
 
 
 def hidden(after: Code, text: Text) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from det_compat.migrate.review.displaced import displaced
 from det_compat.migrate.review.local_imports import left_out
 from det_compat.migrate.review.overridden import overridden
 from det_compat.migrate.review.project import Code, Finding, Text
+from det_compat.migrate.review.stand_ins import stand_ins
 from det_compat.migrate.tree.marks import MARK, comment
 
 _Results = Sequence[FileResult]
@@ -47,7 +48,8 @@ def reviewed(
         found: list[Finding] = []
         if text is not None and not result.problem and result.path not in but:
             found = [*_findings(before, after, text, result, is_lightning)]
-            found += arguments.misfits(after, text, trials) if is_lightning else ()
+            if is_lightning:
+                found += [*arguments.misfits(after, text, trials)] or stand_ins(text, trials)
         reviewed_ones.append(_with_comments(result, text, found) if text and found else result)
     return reviewed_ones, left_out(after)
 
@@ -71,8 +73,9 @@ def _findings(
             yield from displaced(after, text)
             yield from hooks.idle(after, text)
             yield from hooks.hidden(after, text)
-            yield from arguments.refused(after, text, result.trials)
-            yield from arguments.needed_flags(before, text, result.trials)
+            yield from hooks.restored_too_early(after, text)
+        yield from arguments.refused(after, text, result.trials)
+        yield from arguments.needed_flags(before, after, text, result.trials)
 
 
 def _text(path: Path, source: bytes) -> Text | None:

@@ -372,6 +372,79 @@ def test_a_context_of_a_test_is_not_what_a_module_takes(call, fits, tmp_path):
         assert found == "# MIGRATE: T is a LightningModule, which takes lr, size and no context"
 
 
+STAND_IN = "this stands for a context of Determined, which no migrated class takes"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (
+            "def make(c):\n    c.get_hparams.return_value = {}\n    c.wrap_model.side_effect = a",
+            1,
+        ),
+        ("class Fake:\n    def wrap_model(self, x): ...\n    def get_hparam(self, x): ...", 1),
+        ("class Other:\n    def wrap_model(self, x): ...", 0),
+        ("def make(cls):\n    c.forward.return_value = {}", 0),
+    ],
+)
+def test_what_a_test_has_for_a_context_is_named(text: str, found: int, tmp_path: Path) -> None:
+    """Its class comes into a trial by an argument, or a fixture."""
+    after = f"{HEAD}class T(pl.LightningModule): ...\n".encode()
+    module = FileResult(tmp_path / "a.py", b"", after, trials=("T",))
+    for start, said in (("from a import T", found), ("from b import T as U, U as V", 0)):
+        source = f"{start.replace('T as U, ', '')}\n{text}\n".encode()
+        test = FileResult(tmp_path / "test_a.py", source, source)
+        (_, made), _ = reviewed([module, test], is_lightning=True)
+        assert made.after.decode().count(f"# MIGRATE: {STAND_IN}") == said
+
+
+def test_a_trial_whose_base_is_in_another_file_is_looked_at(tmp_path: Path) -> None:
+    """Its own file stays as it is, and its config has what the base does not do."""
+    base = trial(("def build_training", "def unused(self): ...\n\n    def build_training"))
+    (tmp_path / "base.py").write_text(base)
+    name = base.split("class ")[1].split("(")[0]
+    heir = f"from base import {name}\n\n\nclass Heir({name}):\n    pass\n"
+    (tmp_path / "heir.py").write_text(heir)
+    (tmp_path / "heir.yaml").write_text(
+        "entrypoint: heir:Heir\nsearcher: {name: single, metric: x, max_length: {batches: 2}}\n"
+        "optimizations: {aggregation_frequency: 2}\nhyperparameters: {global_batch_size: 4}\n"
+    )
+    made = {
+        each.path.name: each.after.decode() for each in migrate([str(tmp_path)], "lightning").files
+    }
+    asked = "# MIGRATE: heir.yaml asks for steps with the mean of the gradients of 2 batches"
+    assert asked in made["heir.py"]
+
+
+SAMPLED = """
+class C(pl.Callback):
+    def load_state_dict(self, state):
+        {}
+
+class T(pl.LightningModule):
+    def __init__(self):
+        self.sampler = {}
+
+    def train_dataloader(self):
+        self.sampler = dict()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "first", "is_early"),
+    [
+        ("self.trial.sampler.fraction = state", "None", True),
+        ("self.trial.sampler.fraction = state", "dict()", False),
+        ("self.sampler = state", "None", False),
+        ("self.trial.ema = state", "None", False),
+    ],
+)
+def test_a_callback_has_its_state_before_there_are_loaders(line, first, is_early, tmp_path):
+    found = comments(tmp_path, "", SAMPLED.format(line, first))
+    message = "Lightning calls this before it makes the loaders, which set sampler"
+    assert found == ([f"{message}: {line}"] if is_early else [])
+
+
 def test_a_file_that_only_an_import_leads_to_is_named(tmp_path: Path) -> None:
     (tmp_path / "model_def.py").write_text("import determined as det\nfrom layers import Block\n")
     (tmp_path / "layers.py").write_text("from blocks import Block\n")

@@ -295,12 +295,14 @@ def on_save_checkpoint(self, checkpoint):
     if getattr(self, "{0}", None) is not None:
         checkpoint["{0}"] = self.{0}.state_dict()
 """
+#: A checkpoint of another device may have none, and a scaler that does nothing has an empty state.
 _LOADING = """\
 def on_load_checkpoint(self, checkpoint):
-    if "{0}" in checkpoint:
+    if getattr(self, "{0}", None) is not None and checkpoint.get("{0}"):
         self.{0}.load_state_dict(checkpoint["{0}"])
 """
-_ALWAYS = '    if getattr(self, "{0}", None) is not None:\n    ', ""
+_MAYBE = 'getattr(self, "{0}", None) is not None'
+_ALWAYS = ((f"    if {_MAYBE}:\n    ", ""), (f"{_MAYBE} and ", ""))
 
 
 def scaler_hooks(own: Mapping[str, cst.FunctionDef], symbols: Symbols) -> list[cst.FunctionDef]:
@@ -328,8 +330,9 @@ def scaler_hooks(own: Mapping[str, cst.FunctionDef], symbols: Symbols) -> list[c
                 continue
             is_sure = isinstance(_value(line), cst.Call) and line in syntax.body_of(method)
             is_sure &= method.name.value == "__init__"
-            saving = _SAVING.replace(*_ALWAYS, 1) if is_sure else _SAVING
-            return [syntax.method(text.format(attribute)) for text in (saving, _LOADING)]
+            pairs = zip((_SAVING, _LOADING), _ALWAYS, strict=True)
+            texts = (text.replace(*each, 1) if is_sure else text for text, each in pairs)
+            return [syntax.method(text.format(attribute)) for text in texts]
     return []
 
 

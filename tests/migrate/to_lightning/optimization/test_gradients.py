@@ -77,10 +77,11 @@ def test_a_module_that_trains_in_a_validation_leaves_inference_mode(evaluated, t
 
 LOADING = """\
 def on_load_checkpoint(self, checkpoint):
-    if "scaler" in checkpoint:
+    if checkpoint.get("scaler"):
         self.scaler.load_state_dict(checkpoint["scaler"])"""
 SAVING = 'checkpoint["scaler"] = self.scaler.state_dict()'
-IF_THERE = f'if getattr(self, "scaler", None) is not None:\n        {SAVING}'
+MAYBE = 'if getattr(self, "scaler", None) is not None'
+IF_THERE = f"{MAYBE}:\n        {SAVING}"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,23 @@ def test_a_scaler_is_in_checkpoints(lines, saving, tmp_path):
         assert "def on_save_checkpoint" not in made
         return
     assert method(made, "on_save_checkpoint").endswith(f"\n    {saving}")
-    assert method(made, "on_load_checkpoint") == LOADING
+    loading = LOADING.replace("if ", f"{MAYBE} and ", 1) if saving == IF_THERE else LOADING
+    assert method(made, "on_load_checkpoint") == loading
+
+
+@pytest.mark.parametrize("scaler", ["None", "Scaler()"])
+def test_a_module_loads_a_checkpoint_that_has_another_scaler(scaler, tmp_path):
+    """That of a GPU where there is none, and that of a CPU, which has nothing in it."""
+    begin = "        self.context = context\n"
+    change = (
+        begin,
+        f"{begin}        self.scaler = context.wrap_scaler(make()) if make else None\n",
+    )
+    made = rewritten(tmp_path, trial(change, ("(self.opt)", "(self.opt, scaler=self.scaler)")))
+    text = method(made, "on_load_checkpoint")
+    loads = "class Scaler:\n    def load_state_dict(self, state): assert state\n"
+    run = f"class Module: scaler = {scaler}\nfor state in ({{}}, {{'scale': 2.0}}):\n"
+    exec(f"{loads}{text}\n{run}    on_load_checkpoint(Module, {{'scaler': state}})", {})
 
 
 RECURRENT = """\
