@@ -144,7 +144,10 @@ class _Comparison(pl.Callback):
         self._drawn = None
         if recorded := self._recorded_validation(trainer):
             if difference(recorded[0], random_state()) is None:
-                set_random_state(self._before)
+                # A loader that is a batch itself draws its number when the module goes through it.
+                set_random_state(
+                    recorded[0] if _is_batch(trainer.val_dataloaders) else self._before
+                )
             elif len(recorded) > 1:
                 self._drawn = recorded[1]
 
@@ -186,6 +189,13 @@ class _Comparison(pl.Callback):
                 if found.get(name) != digest:
                     path = self._recording.paths[number] or (f"model {number}",)
                     raise Diverged(f"{'.'.join(map(str, path))}.{name} diverges {when}")
+
+
+def _is_batch(loader: Any) -> bool:
+    """Whether the one batch of a loader is a loader."""
+    batches: Any = getattr(loader, "dataset", None)
+    is_one = isinstance(batches, list) and len(batches) == 1
+    return is_one and isinstance(batches[0], torch.utils.data.DataLoader)
 
 
 class _AfterBatch(pl.Callback):

@@ -115,6 +115,7 @@ def elsewhere(sources: Iterable[bytes]) -> Elsewhere:
             texts.add(function, source)
         for name, names in _tables(tree):
             tables[name] = [] if name in tables else names
+    tables = {n: names for n, names in tables.items() if names and not _changes(n, sources)}
     return Elsewhere(
         frozenset(variables),
         texts,
@@ -122,7 +123,7 @@ def elsewhere(sources: Iterable[bytes]) -> Elsewhere:
         definitions,
         given,
         imported,
-        {name: names for name, names in tables.items() if names and not _is_changed(name, sources)},
+        tables | _filled_by_decorators(sources),
     )
 
 
@@ -175,10 +176,37 @@ def _dicts_returned(function: ast.FunctionDef) -> Iterator[str]:
     yield from names if len(names) == len(returned) else ()
 
 
-def _is_changed(name: str, sources: Iterable[bytes]) -> bool:
-    """Whether some code may put something else into a dict."""
+def _filled_by_decorators(sources: Sequence[bytes]) -> dict[str, list[str]]:
+    """The dicts that one decorator fills, each with the names of the classes below it."""
+    lines = [line for source in sources for line in parsed(source).body]
+    functions = [line for line in lines if isinstance(line, ast.FunctionDef)]
+    tables = {each.name: table for each in functions if (table := _filled(each))}
+    found: dict[str, list[str]] = {}
+    for node in lines:
+        for each in node.decorator_list if isinstance(node, ast.ClassDef) else ():
+            func = each.func if isinstance(each, ast.Call) else each
+            name = getattr(func, "attr", getattr(func, "id", ""))
+            if isinstance(node, ast.ClassDef) and name in tables:
+                found.setdefault(tables[name], []).append(node.name)
+    return {table: names for table, names in found.items() if _changes(table, sources) == 1}
+
+
+def _filled(decorator: ast.FunctionDef) -> str:
+    """The dict into which a decorator puts the class that it is given; ``""`` for no such one."""
+    inner = [*_functions(decorator.body)] or [decorator]
+    given = {arg.arg for arg in inner[0].args.args}
+    for line in ast.walk(inner[0]):
+        target = line.targets[0] if isinstance(line, ast.Assign) else None
+        is_given = isinstance(line, ast.Assign) and getattr(line.value, "id", "") in given
+        if is_given and isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+            return target.value.id
+    return ""
+
+
+def _changes(name: str, sources: Iterable[bytes]) -> int:
+    """How often some code may put something into a dict."""
     changing = re.compile(rb"\b%b(\[[^\]\n]*\] *=[^=]|\.(update|setdefault)\()" % name.encode())
-    return any(map(changing.search, sources))
+    return sum(len(changing.findall(source)) for source in sources)
 
 
 def _asked(node: ast.AST) -> str:

@@ -102,6 +102,13 @@ class Drawn:
 LOADER = "return DataLoader(torch.arange(30.0).reshape(10, 3), batch_sampler=Drawn())"
 
 
+#: A validation that goes through its loader by itself, and draws numbers.
+BY_CHANCE = (
+    'evaluate_batch(self, batch):\n        return {"error": self.model(batch).sum().item()}',
+    "evaluate_full_dataset(self, data_loader):\n"
+    "        found = [(self.model(b) * torch.rand(1)).sum().item() for b in data_loader]\n"
+    '        return {"error": sum(found), "batches": len(found)}',
+)
 #: A model that Lightning does not find, as in a list.
 HIDDEN = "object.__setattr__(self, 'model', torch.nn.Linear(3, 1))"
 
@@ -145,6 +152,12 @@ def verdicts(tmp_path_factory) -> dict[str, Verdict]:
         (result,) = migrate([str(path)], "lightning").files
         new.write_bytes(result.after)
         pairs[name] = Pair((path, "Stream"), (new, "Stream"), {"global_batch_size": 2})
+    path, new = folder / "chance.py", folder / "by_chance.py"
+    path.write_text(f"{DRAWING}{STREAM}".replace("return Numbers()", LOADER).replace(*BY_CHANCE))
+    (result,) = migrate([str(path)], "lightning").files
+    assert b"batch_size=None" in result.after
+    new.write_bytes(result.after)
+    pairs["chance"] = Pair((path, "Stream"), (new, "Stream"), {"global_batch_size": 2})
     path = folder / "stream.py"
     path.write_text(STREAM)
     going, again = folder / "going.py", folder / "again.py"
@@ -168,7 +181,7 @@ def verdicts(tmp_path_factory) -> dict[str, Verdict]:
     "name",
     [
         *("same", "metric", "0.12", "no seed", "a stream"),
-        *("an order drawn at once", "an order drawn again"),
+        *("an order drawn at once", "an order drawn again", "chance"),
     ],
 )
 def test_identical(verdicts, name):

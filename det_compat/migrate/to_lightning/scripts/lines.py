@@ -1,12 +1,13 @@
 """What the statements of a script are, as far as those that train are concerned."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import libcst as cst
 
 from det_compat.migrate.to_lightning.scripts.one_place import TRAINER
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line
+from det_compat.migrate.tree.marks import above
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.walking import below
 
@@ -34,6 +35,32 @@ def bound_in(line: cst.CSTNode) -> set[str]:
 def is_kept(trial: cst.BaseExpression) -> bool:
     """Whether a trial can be named again."""
     return isinstance(trial, (cst.Name, cst.Attribute))
+
+
+def kept_apart(
+    lines: Sequence[cst.BaseStatement], taken: Collection[str], symbols: Symbols
+) -> list[cst.BaseStatement]:
+    """The statements with each trial in a variable that is to be validated before it trains.
+
+    Args:
+        lines: of one block.
+        taken: the names of the file.
+        symbols: of the file.
+    """
+    name = next((each for each in ("trial", "module") if each not in taken), "")
+    if not name or not any("step_zero_validation" in syntax.code(line) for line in lines):
+        return [*lines]
+    made: list[cst.BaseStatement] = []
+    for line in lines:
+        inside = syntax.find(line, cst.Call) if isinstance(line, Line) else ()
+        trainers = [call for call in inside if symbols.path(call.func) == TRAINER]
+        trial = syntax.argument(trainers[0], 0, "trial") if len(trainers) == 1 else None
+        if isinstance(trial, cst.Call):
+            first = syntax.statement(f"{name} = {syntax.code(trial)}")
+            made.append(above(first, getattr(line, "leading_lines", ())))
+            line = syntax.with_node(line, trial, cst.Name(name)).with_changes(leading_lines=())
+        made.append(line)
+    return made
 
 
 def names_in(lines: Sequence[cst.BaseStatement]) -> set[str]:

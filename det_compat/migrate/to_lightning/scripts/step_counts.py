@@ -1,12 +1,14 @@
 """How often a batch steps optimizers: Lightning's ``max_steps`` counts steps, not batches."""
 
 import ast
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
 
 from det_compat.migrate.to_lightning.class_facts import ClassFacts
+from det_compat.migrate.to_lightning.metrics.reducer_kinds import set_otherwise, values_of
 from det_compat.migrate.to_lightning.optimization.accumulation import IS_DUE
 from det_compat.migrate.tree import syntax
 
@@ -76,6 +78,26 @@ def in_steps(batches: str, aggregation: str, of_batch: int) -> tuple[str, bool]:
     if of_batch > 1:
         steps = str(of_batch * int(steps)) if steps.isdigit() else f"{of_batch} * ({steps})"
     return steps, is_whole
+
+
+def constants(tree: cst.Module) -> dict[str, str]:
+    """The numbers that stand at the top of a file, by what asks for them: ``N`` and ``D["n"]``."""
+    values, text = values_of(tree), syntax.code(tree)
+    found: dict[str, str] = {}
+    for name in values.keys() - set_otherwise(tree):
+        value = values[name][0] if len(values[name]) == 1 else None
+        if isinstance(value, cst.Integer):
+            found[name] = value.value
+        # A method of a dict, and an operator, may change it.
+        if isinstance(value, cst.Dict) and not re.search(rf"\b{re.escape(name)}(\.| *\|=)", text):
+            pairs = [(getattr(e, "key", None), getattr(e, "value", None)) for e in value.elements]
+            keys = [key.raw_value for key, _ in pairs if isinstance(key, cst.SimpleString)]
+            is_plain = len({*keys}) == len(pairs)
+            for key, (_, number) in zip(keys, pairs, strict=False) if is_plain else ():
+                asked = {f'{name}["{key}"]', f"{name}['{key}']"}
+                if isinstance(number, cst.Integer) and asked.isdisjoint(values):
+                    found |= dict.fromkeys(asked, number.value)
+    return found
 
 
 @dataclass

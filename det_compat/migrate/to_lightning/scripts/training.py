@@ -41,6 +41,7 @@ from det_compat.migrate.to_lightning.scripts.lines import (
     is_once,
     is_text,
     is_trainer,
+    kept_apart,
     names_in,
     profiler,
     told_at_once,
@@ -70,7 +71,7 @@ from det_compat.migrate.to_lightning.scripts.schedule import (
     last_batch,
     needs_fit,
 )
-from det_compat.migrate.to_lightning.scripts.step_counts import in_steps
+from det_compat.migrate.to_lightning.scripts.step_counts import constants, in_steps
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.marks import above, comments_of, devices_said, marked
@@ -112,10 +113,13 @@ class _Scripts(LightningTransformer):
         self._calls: list[cst.Call] = []
         self._said: list[str] = []
         self._values: dict[str, list[cst.BaseExpression]] = {}
+        self._constants: dict[str, str] = {}
+        self._names: set[str] = set()
         self._lengths = Lengths(cst.Module([]), file.symbols)
 
     def visit_Module(self, node: cst.Module) -> None:
         self._values = values_in(node, self.file.asked)
+        self._constants, self._names = constants(node), syntax.names_in(node)
         self._lengths = Lengths(node, self.symbols, self.file.asked)
         calls = (each for each in syntax.find(node, cst.Call) if as_init(each, self.symbols))
         self._every = [given_to_init(call, self.symbols) for call in calls]
@@ -193,6 +197,7 @@ class _Scripts(LightningTransformer):
 
     def _rewritten(self, body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
         """A block with each ``pytorch.Trainer(...)`` and its ``fit()`` as Lightning's."""
+        body = kept_apart(body, self._names, self.symbols)
         lines = [made for line in body for made in self._chained(told_at_once(line))]
         for made in [line for line in lines if is_trainer(line, self.symbols)]:
             name, created = syntax.target_of(made), syntax.call_of(made)
@@ -387,5 +392,7 @@ class _Scripts(LightningTransformer):
     def _steps(self, batches: str, aggregation: str) -> str:
         """The number of steps in so many batches."""
         steps, is_whole = in_steps(batches, aggregation, self.file.steps or 1)
+        if aggregation in self._constants:
+            is_whole = in_steps(batches, self._constants[aggregation], 1)[1]
         self._said += [] if is_whole else [_COUNTS.format(aggregation)]
         return steps

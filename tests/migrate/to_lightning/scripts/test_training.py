@@ -333,8 +333,6 @@ def test_what_is_profiled(configured: str, given: str, after: str, tmp_path: Pat
     "given",
     [
         "",
-        # Its trial is in no variable that the validation could name.
-        "max_length=pytorch.Batch(2), step_zero_validation=True",
         "*args",
         "max_length=1, odd=2",
         "max_length=pytorch.Epoch(1))\n            args.off or trainer.configure_profiler(True",
@@ -611,6 +609,78 @@ def test_a_script_may_choose_its_trial(made, is_known, tmp_path):
     made = rewritten(tmp_path, f"{HEAD}{trial()}\n\n{textwrap.dedent(before)}")
     assert bool(re.search(r"[\])]\(\*\*hparams\)", made)) is is_known
     assert ("# MIGRATE:" in made) is not is_known
+
+
+@pytest.mark.parametrize(
+    ("decorator", "used", "is_known"),
+    [
+        ("def known(cls):\n    TRIALS[cls.__name__] = cls\n    return cls", "known", True),
+        (
+            "def known(name):\n    def named(cls):\n        TRIALS[name] = cls\n"
+            "        return cls\n    return named",
+            'known("other")',
+            True,
+        ),
+        (
+            "def known(cls):\n    TRIALS[cls.__name__] = wrapped(cls)\n    return cls",
+            "known",
+            False,
+        ),
+        (
+            "def known(cls):\n    TRIALS[cls.__name__] = cls\n    return cls\n\n\n"
+            'TRIALS["x"] = open',
+            "known",
+            False,
+        ),
+    ],
+)
+def test_a_script_may_choose_what_a_decorator_has_registered(decorator, used, is_known, tmp_path):
+    """It validates the same trial before it trains it."""
+    before = f"""
+    @{used}
+    class Other(Trial):
+        pass
+
+
+    def main(name):
+        hparams = {{"global_batch_size": 4, "name": name}}
+        with pytorch.init(hparams=hparams) as context:
+            trainer = pytorch.Trainer(TRIALS[name](context), context)
+            trainer.fit(max_length=pytorch.Epoch(1), step_zero_validation=True)
+    """
+    table = f"TRIALS = {{}}\n\n\n{decorator}\n\n\n"
+    made = rewritten(tmp_path, f"{HEAD}{table}{trial()}\n\n{textwrap.dedent(before)}")
+    assert ("# MIGRATE:" in made) is not is_known
+    assert ("    trial = TRIALS[name](**hparams)\n    trainer = pl.Trainer(" in made) is is_known
+    assert ("validate(trial, verbose=False)\n    trainer.fit(trial)" in made) is is_known
+
+
+@pytest.mark.parametrize(
+    ("top", "asked", "is_whole"),
+    [
+        ('H = {"sizes": [1], "n": 2}', 'H["n"]', True),
+        ('H = {"sizes": [1], "n": 2}', "H['n']", True),
+        ('H = {"sizes": [1], "n": 3}', 'H["n"]', False),
+        ('H = {"n": 2}\nH["n"] = 3', 'H["n"]', False),
+        ('H = {"n": 2}\nH.update(n=3)', 'H["n"]', False),
+        ("N = 2", "N", True),
+        ("N = 2\nfor N in (2, 3):\n    pass", "N", False),
+    ],
+)
+def test_steps_of_so_many_batches_as_stand_in_the_file(top, asked, is_whole, tmp_path):
+    before = f"""
+    {textwrap.indent(top, "    ").lstrip()}
+
+
+    def main():
+        with pytorch.init(aggregation_frequency={asked}) as context:
+            trial = Trial(context)
+            trainer = pytorch.Trainer(trial, context)
+            trainer.fit(max_length=pytorch.Batch(40), validation_period=pytorch.Epoch(1))
+    """
+    made = script(tmp_path, before)
+    assert f"max_steps=40 // {asked}".replace("'", '"') in made.replace("'", '"')
+    assert ("where batches were counted" not in made) is is_whole
 
 
 @pytest.mark.parametrize(
