@@ -349,6 +349,15 @@ def on_before_batch_transfer(self, batch, dataloader_idx):
 """
 
 
+#: The hook that makes tensors of the arrays in a batch.
+CONVERTING = "on_before_batch_transfer"
+
+
+def is_converting(method: cst.FunctionDef) -> bool:
+    """Whether a method is nothing but that hook as it is written here."""
+    return syntax.code(syntax.method(_CONVERTING)).strip() == syntax.code(method).strip()
+
+
 def transfer_hooks(stays: bool, arrays: bool) -> list[cst.BaseStatement]:
     """The hooks of a trial whose batches stay, or have NumPy's arrays."""
     if stays:

@@ -23,6 +23,7 @@ _COMPUTING = words("self torch F nn functional")
 _ON_CPU = words("cpu numpy tolist np sklearn metrics")
 #: What hands on what is in it.
 _AROUND = (
+    ast.Dict,
     ast.Subscript,
     ast.Starred,
     ast.Tuple,
@@ -36,18 +37,24 @@ _MOVES = words("transfer_batch_to_device cuda to cpu")
 _MAKING = words("zeros ones empty full tensor arange eye linspace as_tensor")
 
 
-def needs_cpu(target: ast.expr, body: Sequence[ast.stmt], everything: Sequence[ast.stmt]) -> bool:
+def needs_cpu(
+    target: ast.expr,
+    body: Sequence[ast.stmt],
+    everything: Sequence[ast.stmt],
+    models: Collection[str] = (),
+) -> bool:
     """Whether a loop may need a part of a batch on the CPU, where the loader has made it.
 
     Args:
         target: what the loop sets for each batch.
         body: its statements.
         everything: all statements of the validation.
+        models: the models, which are on the device: what they are given has to be there, too.
     """
     raw, is_soft = {*stored(target)}, False
     computing = _COMPUTING | {*_of_self(everything)}
     for line in body:
-        for use in _uses(line, raw, computing):
+        for use in _uses(line, raw, computing, models):
             if use == "hard":
                 return True
             is_soft = is_soft or use == "soft"
@@ -86,7 +93,9 @@ def _is_moved(value: ast.expr) -> bool:
     return False
 
 
-def _uses(line: ast.stmt, raw: set[str], computing: Collection[str]) -> Iterator[str]:
+def _uses(
+    line: ast.stmt, raw: set[str], computing: Collection[str], models: Collection[str]
+) -> Iterator[str]:
     """How a statement uses what is not moved; parts of it that get names are noted in ``raw``."""
     parents = {child: node for node in ast.walk(line) for child in ast.iter_child_nodes(node)}
     # A name that is set further down in a block may be used above in the next round.
@@ -96,7 +105,7 @@ def _uses(line: ast.stmt, raw: set[str], computing: Collection[str]) -> Iterator
             use
             for node in ast.walk(line)
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in raw
-            for use in [_use(node, parents, raw, computing)]
+            for use in [_use(node, parents, raw, computing, models)]
         ]
         if len(raw) == known:
             break
@@ -104,7 +113,11 @@ def _uses(line: ast.stmt, raw: set[str], computing: Collection[str]) -> Iterator
 
 
 def _use(
-    node: ast.AST, parents: dict[ast.AST, ast.AST], raw: set[str], computing: Collection[str]
+    node: ast.AST,
+    parents: dict[ast.AST, ast.AST],
+    raw: set[str],
+    computing: Collection[str],
+    models: Collection[str],
 ) -> str:
     """How a variable is used: ``""`` for nothing that is done in some place, or by name."""
     while True:
@@ -117,7 +130,7 @@ def _use(
         elif isinstance(parent, ast.Call) and parent.func is not node:
             name = ast.unparse(parent.func)
             last = name.rpartition(".")[2]
-            if last in _ANYWHERE:
+            if last in _ANYWHERE or name in models:
                 return ""
             if last not in _GIVING and name not in _JOINING:
                 return "soft" if _stem(parent.func) in computing else "hard"

@@ -9,28 +9,27 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import libcst as cst
 
+from det_compat.migrate.to_lightning.data.loaders import CONVERTING, is_converting
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases
-from det_compat.migrate.to_lightning.taken.reserved import HOOKS, KEPT, RESERVED
 from det_compat.migrate.to_lightning.whole import flow, kept
+from det_compat.migrate.to_lightning.whole.branches import STEP, Branch, Branching
 from det_compat.migrate.to_lightning.whole.devices import needs_cpu
-from det_compat.migrate.to_lightning.whole.loaders import unwrapped_loader
+from det_compat.migrate.to_lightning.whole.loaders import unsharded, unwrapped_loader
 from det_compat.migrate.to_lightning.whole.moves import without_moves
 from det_compat.migrate.to_lightning.whole.parts import Parts, parsed, parts_of
 from det_compat.migrate.to_lightning.whole.shares import apart, reduction
-from det_compat.migrate.to_lightning.whole.writing import END, START, STEP, Writing
+from det_compat.migrate.to_lightning.whole.variables import Variables, changed_later
+from det_compat.migrate.to_lightning.whole.writing import END, START, Writing
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.marks import comments_of
-from det_compat.migrate.tree.trial_attributes import attributes_changed, reachable
+from det_compat.migrate.tree.trial_attributes import reachable
 
 _LOADER = "val_dataloader"
-_TRANSFERS = ("transfer_batch_to_device", "on_before_batch_transfer", "on_after_batch_transfer")
-#: What only runs before a validation, or beside it.
-_MAKING = ("__init__", "setup", "configure_optimizers", "configure_model", "train_dataloader")
+_TRANSFERS = ("transfer_batch_to_device", "on_after_batch_transfer")
 #: What devices do together, each as often as the others.
 _TOGETHER = re.compile(
     r"\b(torch\.distributed|dist\.|all_?gather\w*|all_?reduce|barrier|broadcast)"
@@ -59,19 +58,28 @@ def _split(node: cst.ClassDef, file: LightningFile) -> cst.ClassDef | None:
     step = own.get(STEP)
     if step is None or not own.keys().isdisjoint((START, END, *_TRANSFERS)):
         return None
+    if CONVERTING in own and not is_converting(own[CONVERTING]):
+        return None
     given = [param.name.value for param in step.params.params]
     loader = unwrapped_loader(own, file.elsewhere)
     if loader is None or len(given) != 3 or not _has_no_other_decorators(step):
         return None
     if any(f"def {END}" in text or _ADDING.search(text) for text in file.elsewhere.texts.values()):
         return None
-    made = _Validation(node, own, step, given[0], given[1], file).hooks()
-    if made is None:
+    models = [each.attribute for each in file.plans[node.name.value].all_models]
+    made = _Validation(node, own, step, given[0], given[1], file, models).hooks()
+    if made is not None and made.goes_through_all:
+        loader = unsharded(loader, file.elsewhere)
+    if made is None or loader is None:
         return None
+    new: dict[str, list[cst.FunctionDef]] = {name: [] for name in made.written if name}
+    new |= {STEP: made.hooks, _LOADER: [loader]}
     body = [
-        new
+        each
         for line in syntax.body_of(node)
-        for new in (made if line is step else [loader if line is own[_LOADER] else line])
+        for each in (
+            new.get(line.name.value, [line]) if isinstance(line, cst.FunctionDef) else [line]
+        )
     ]
     return syntax.with_body(node, body)
 
@@ -80,6 +88,39 @@ def _has_no_other_decorators(step: cst.FunctionDef) -> bool:
     """Whether nothing decorates a step but what switches gradients off, as Lightning does."""
     texts = [syntax.code(each.decorator) for each in step.decorators]
     return all(text in ("torch.no_grad()", "torch.inference_mode()") for text in texts)
+
+
+@dataclass(frozen=True)
+class _Made:
+    """What a validation becomes.
+
+    Attributes:
+        hooks: its hooks.
+        written: the methods that are written out in these.
+        goes_through_all: whether each device has to go through all of the data.
+    """
+
+    hooks: list[cst.FunctionDef]
+    written: list[str]
+    goes_through_all: bool
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """One of several validations, taken apart.
+
+    Attributes:
+        branch: the validation.
+        parts: what is before its loop, in it, and behind it.
+        batch: what it calls a batch.
+        devices: how what several devices find becomes one number; None if each has to go through
+            all of the data.
+    """
+
+    branch: Branch
+    parts: Parts
+    batch: str
+    devices: str | None
 
 
 @dataclass
@@ -93,6 +134,7 @@ class _Validation:
         me: what it calls the module.
         loader: what it calls the loader.
         file: the file that it is in.
+        models: the attributes that are models which are on the device.
     """
 
     node: cst.ClassDef
@@ -101,40 +143,76 @@ class _Validation:
     me: str
     loader: str
     file: LightningFile
+    models: Sequence[str]
 
-    def hooks(self) -> list[cst.FunctionDef] | None:
-        """The hooks; None if it has to stay as it is."""
+    def hooks(self) -> _Made | None:
+        """What it becomes; None if it has to stay as it is."""
         body = [*syntax.body_of(self.step)]
         docstring = body[:1] if syntax.has_docstring(body) else []
-        found = parts_of(body[len(docstring) :], self.loader)
-        if found is None or not flow.is_plain(parsed(found.all)) or self._logs_early(found):
-            return None
         if _TOGETHER.search(syntax.code(self.step)):
             return None
+        elsewhere = self.file.elsewhere
+        changed = changed_later(self.own) | {*elsewhere.given}
+        telling = Branching(self.own, self.me, changed, elsewhere.asked)
+        branches = telling.branches(body[len(docstring) :], self.loader)
+        found = [replace(self, loader=each.loader).taken_apart(each) for each in branches]
+        pieces = [each for each in found if each is not None]
+        batches = [each.batch for each in pieces if each.branch.lines]
+        if len(pieces) < len(branches) or len({*batches}) != 1:
+            return None
+        goes_through_all = any(each.devices is None for each in pieces)
+        if goes_through_all:
+            pieces = [replace(each, devices=None) for each in pieces]
+        variables = Variables(self.node, self.own, self.me, elsewhere)
+        made = []
+        for each in pieces:
+            parts = apart(each.parts, self.me) if each.devices else each.parts
+            lines = variables.handed_on(parts, each.batch)
+            if lines is None:
+                return None
+            made.append((each.branch, lines, each.devices))
+        writing = Writing(self.step, self.own.get("training_step"), self.me, batches[0])
+        written = [each.branch.method for each in pieces]
+        return _Made(writing.hooks(made, docstring), written, goes_through_all)
+
+    def taken_apart(self, branch: Branch) -> _Pieces | None:
+        """What is before the loop of a validation, in it, and behind it; None if it has to stay."""
+        if not branch.lines:
+            return _Pieces(branch, Parts([], [], [], cst.Name("batch"), ""), "batch", "mean")
+        found = parts_of(branch.lines, self.loader)
+        if found is None or not flow.is_plain(parsed(found.all)) or self._logs_early(found):
+            return None
+        if not self._is_converted(found):
+            return None
         batch, found = self._given(found)
-        if batch is None or self._is_bound_to_loader(found):
+        if batch is None or self._is_bound_to_loader(found) or self._moves_draws(found):
             return None
-        if self._moves_draws(found) or self._differs_on_devices(found):
+        if self._needs_cpu(found):
             return None
-        found = self._with_index(without_moves(found, batch, self.me))
-        found = apart(found, self.me) if found is not None else None
-        shared = self._shared(found, batch) if found is not None else None
-        if found is None or shared is None:
+        is_apart = self._differs_on_devices(found)
+        indexed = self._with_index(without_moves(found, batch, self.me))
+        if indexed is None:
             return None
-        devices = reduction(parsed(found.body), parsed(found.after), self.me)
-        if devices is None:
-            return None
-        repeated, names = shared
-        kept_before = [line for line in found.before if line not in repeated]
-        before = [
-            line for line in found.before if line not in repeated or _needed([line], kept_before)
-        ]
-        parts = [before] + [[*_needed(repeated, p), *p] for p in (found.body, found.after)]
-        for old, new in names.items():
-            attribute = f"{self.me}.{new}"
-            parts = [_renamed(part, old, attribute, is_last=part is parts[2]) for part in parts]
-        writing = Writing(self.step, self.own.get("training_step"), self.me, batch, devices)
-        return writing.hooks(parts, docstring)
+        logged = apart(indexed, self.me)
+        devices = reduction(parsed(logged.body), parsed(logged.after), self.me)
+        return _Pieces(branch, indexed, batch, None if is_apart else devices)
+
+    def _is_converted(self, parts: Parts) -> bool:
+        """Whether batches are as Lightning would give them, with tensors for NumPy's arrays."""
+        if CONVERTING not in self.own:
+            return True
+        line = syntax.simple(parts.body[0]) if parts.body else None
+        name = parts.target.value if isinstance(parts.target, cst.Name) else ""
+        if not isinstance(line, cst.Assign) or not isinstance(line.value, cst.Call):
+            return False
+        is_move = syntax.code(line.value.func) == f"{self.me}.transfer_batch_to_device"
+        later = flow.flow(parsed(parts.body[1:])).read
+        is_set = name in flow.flow(parsed(parts.body[:1])).bound
+        return (
+            is_move
+            and syntax.code(line.value.args[0].value) == name
+            and (is_set or name not in later)
+        )
 
     def _logs_early(self, parts: Parts) -> bool:
         before = [node for line in parsed([*parts.before, *parts.body]) for node in ast.walk(line)]
@@ -190,20 +268,22 @@ class _Validation:
         used = {n for line in (*parts.before, *methods) for n in _attributes(line, self.me)}
         return bool(data & used - self.own.keys())
 
-    def _differs_on_devices(self, parts: Parts) -> bool:
+    def _needs_cpu(self, parts: Parts) -> bool:
         target = ast.parse(f"for {syntax.code(parts.target)} in x: pass").body[0]
         assert isinstance(target, ast.For)
-        body, after = parsed(parts.body), parsed(parts.after)
-        before = parsed(parts.before)
-        if kept.has_keys_of_data(before, body, after):
-            return True
-        if kept.meets_data(before, body, after, self.me):
-            return True
-        names = target.target
+        before, body, after = map(parsed, (parts.before, parts.body, parts.after))
         if not isinstance(parts.target, cst.Name):
             body = body[1:]
-        return needs_cpu(names, body, [*before, *body, *after]) or kept.decides_on_data(
-            after, self.me
+        models = [f"{self.me}.{name}" for name in self.models]
+        return needs_cpu(target.target, body, [*before, *body, *after], models)
+
+    def _differs_on_devices(self, parts: Parts) -> bool:
+        """Whether devices find what Determined's chief did in all of the data only."""
+        before, body, after = map(parsed, (parts.before, parts.body, parts.after))
+        return (
+            kept.has_keys_of_data(before, body, after)
+            or kept.meets_data(before, body, after, self.me)
+            or kept.decides_on_data(after, self.me)
         )
 
     def _with_index(self, parts: Parts) -> Parts | None:
@@ -237,64 +317,6 @@ class _Validation:
 
         return counted
 
-    def _shared(
-        self, parts: Parts, batch: str
-    ) -> tuple[list[cst.BaseStatement], dict[str, str]] | None:
-        """The statements that several hooks need again, and the attributes that variables become.
-
-        None if a variable can be neither.
-        """
-        before, body, after = map(parsed, (parts.before, parts.body, parts.after))
-        given = {batch, *([parts.index] if parts.index else [])}
-        first, loop, last = flow.flow(before), flow.flow(body, given), flow.flow(after)
-        of_loop = given | {*syntax.names_in(parts.target)}
-        shared = (loop.read | last.read) & (first.bound | loop.bound)
-        bound = first.bound | loop.bound | last.bound
-        read = (first.read | loop.read | last.read) - bound
-        if last.read & of_loop or self.me in bound or "batch_idx" in read - {parts.index}:
-            return None
-        everything = [*before, *body, *after]
-        changed = {
-            name
-            for method, found in self.own.items()
-            if method not in _MAKING
-            for name in attributes_changed(found)
-        }
-        repeated = []
-        for line in parts.before:
-            name, value = syntax.target_of(line), syntax.simple(line)
-            is_once = name not in loop.bound | last.bound and name in shared
-            if is_once and isinstance(value, cst.Assign) and isinstance(name, str):
-                found = ast.parse(syntax.code(value.value).strip(), mode="eval").body
-                is_one = [n for each in everything for n in flow.stored(each)].count(name) == 1
-                if is_one and kept.is_repeatable(found, self.me, changed):
-                    repeated.append(line)
-        shared -= {syntax.target_of(line) or "" for line in repeated}
-        if shared & flow.set_otherwise(everything):
-            return None
-        made = loop.bound | of_loop | shared
-        texts = self.file.elsewhere.texts
-        for name in shared:
-            early, last_lines = kept.values_of(before, name), _until_set(after, name)
-            late = kept.values_of([*body, *last_lines], name)
-            if not all(kept.is_no_module(value, texts, self.me) for value in early):
-                return None
-            if any(kept.may_be_module(value, made) for value in late):
-                return None
-        names = self._names(shared)
-        return None if names is None else (repeated, names)
-
-    def _names(self, shared: Collection[str]) -> dict[str, str] | None:
-        """The attributes that variables become."""
-        taken = {node.attr.value for node in syntax.find(self.node, cst.Attribute)}
-        taken |= {*self.own, *self.file.elsewhere.asked, *RESERVED, *KEPT, *HOOKS}
-        for line in syntax.body_of(self.node):
-            if not isinstance(line, cst.FunctionDef):
-                taken |= syntax.names_in(line)
-        names = {name: f"val_{name}" if name in taken else name for name in sorted(shared)}
-        is_clear = taken.isdisjoint(names.values()) and len({*names.values()}) == len(names)
-        return names if is_clear else None
-
 
 def _asks(line: cst.BaseStatement, me: str, name: str) -> bool:
     return syntax.mentions(line, f"{me}.{name}")
@@ -304,38 +326,3 @@ def _attributes(node: cst.CSTNode, me: str) -> set[str]:
     """The attributes of the module that a statement or method mentions."""
     found = syntax.find(node, cst.Attribute)
     return {each.attr.value for each in found if syntax.code(each.value) == me}
-
-
-def _until_set(body: Sequence[ast.stmt], name: str) -> list[ast.stmt]:
-    """The statements in front of the first that only sets a variable."""
-    sets = (isinstance(line, ast.Assign) and name in flow.flow([line]).bound for line in body)
-    at = next((i for i, is_set in enumerate(sets) if is_set), len(body))
-    return [*body[:at]]
-
-
-def _renamed(
-    part: Sequence[cst.BaseStatement], old: str, new: str, *, is_last: bool
-) -> list[cst.BaseStatement]:
-    """Statements with an attribute for a variable; the last ones until they have a value for it."""
-    made: list[cst.BaseStatement] = []
-    for at, line in enumerate(part):
-        small = syntax.simple(line)
-        is_set = isinstance(small, cst.Assign) and old in flow.flow(parsed([line])).bound
-        if is_last and is_set and isinstance(small, cst.Assign):
-            value = syntax.replaced(small.value, old, new)
-            return [
-                *made,
-                line.with_changes(body=[small.with_changes(value=value)]),
-                *part[at + 1 :],
-            ]
-        made.append(syntax.replaced(line, old, new))
-    return made
-
-
-def _needed(
-    repeated: Sequence[cst.BaseStatement], part: Sequence[cst.BaseStatement]
-) -> list[cst.BaseStatement]:
-    """Those of some statements whose variables others read, below their comments."""
-    read = flow.flow(parsed(part)).read
-    found = [line for line in repeated if syntax.target_of(line) in read]
-    return [line.with_changes(leading_lines=comments_of(line)) for line in found]

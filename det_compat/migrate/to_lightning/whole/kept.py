@@ -69,6 +69,8 @@ def is_repeatable(value: ast.expr, own: str, changed: Collection[str]) -> bool:
         return all(isinstance(each, ast.Constant) for each in value.elts)
     if isinstance(value, ast.BinOp):
         return all(is_repeatable(each, own, changed) for each in (value.left, value.right))
+    if isinstance(value, ast.Call):
+        return ast.unparse(value) == "torch.cuda.is_available()"
     if isinstance(value, ast.Subscript):
         is_plain = isinstance(value.slice, ast.Constant)
         text = ast.unparse(value.value)
@@ -272,18 +274,30 @@ def meets_data(
     A device that has gone through a share of these would miss the others there.
     """
     found = {name for line in (*before, *body) for name in stored(line)}
+    known: set[str] = set()
     for line in after:
-        for call in (each for each in ast.walk(line) if isinstance(each, ast.Call)):
-            given = [*call.args, *(each.value for each in call.keywords)]
-            is_own = any(
-                isinstance(node, ast.Attribute)
-                and ast.unparse(node.value) == own
-                and node.attr not in _NO_DATA
-                for each in given
-                for node in ast.walk(each)
-            )
-            if is_own and not is_log(call, own) and found & set().union(*map(loads, given)):
+        if isinstance(line, ast.Assign) and _is_data(line.value, own):
+            known |= {*stored(line)}
+        for node in ast.walk(line):
+            if isinstance(node, ast.Call) and not is_log(node, own):
+                given = [*node.args, *(each.value for each in node.keywords)]
+                asked: list[ast.expr] = given
+            elif isinstance(node, ast.Subscript):
+                given, asked = [node.value], [node.slice]
+            else:
+                continue
+            nodes = [each for a in asked for each in ast.walk(a)]
+            names = {name for each in asked for name in loads(each)}
+            meets = bool(names & known) or any(_is_data(each, own) for each in nodes)
+            if meets and found & set().union(*map(loads, given)):
                 return True
         if found & loads(line):
             found |= {*stored(line)}
     return False
+
+
+def _is_data(node: ast.AST, own: str) -> bool:
+    """Whether this is what a module has, or a part of it, which may be of all the data."""
+    while isinstance(node, ast.Attribute) and ast.unparse(node.value) != own:
+        node = node.value
+    return isinstance(node, ast.Attribute) and node.attr not in _NO_DATA

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import libcst as cst
 
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
+from det_compat.migrate.tree.marks import above
 from det_compat.migrate.tree.trial_attributes import reachable
 
 _LOADER = "val_dataloader"
@@ -30,9 +31,9 @@ def unwrapped_loader(
         return None
     returns = [*syntax.find(method, cst.Return)]
     inner = [_inner(found.value) for found in returns]
-    if not inner or not all(
-        value is not None and _is_loader(value, method, own) for value in inner
-    ):
+    # Determined made an error of no loader.
+    made = [value for value in inner if value is None or not syntax.is_name(value, "None")]
+    if not made or not all(v is not None and _is_loader(v, method, own) for v in made):
         return None
     reached = [own[name] for name in reachable(own, _LOADER)]
     text = "".join(map(syntax.code, reached)).replace("sampler=None", "")
@@ -46,6 +47,92 @@ def unwrapped_loader(
     if is_told or is_own or is_open:
         return None
     return syntax.transformed(method, _Unwrapping())
+
+
+_ALL = """\
+# each device goes through all of the data: Lightning leaves this sampler as it is
+sampler = torch.utils.data.DistributedSampler({}, num_replicas=1, rank=0, shuffle=False)
+"""
+
+
+def unsharded(method: cst.FunctionDef, around: Elsewhere) -> cst.FunctionDef | None:
+    """A method whose loader gives all of the data to each device, in the same order.
+
+    None if it may have another order, or data that no sampler has an order for: Determined's own
+    loader took none of these.
+    """
+    paths = around.imported.get("DataLoader", frozenset())
+    is_determineds = bool(paths) and all("determined" in each for each in paths)
+    if not is_determineds or "sampler" in syntax.names_in(method):
+        return None
+    returned = {syntax.code(each.value) for each in syntax.returns(method) if each.value}
+    making = _Ordering(returned, syntax.names_in(method))
+    made = syntax.transformed(method, making)
+    return made if making.is_known else None
+
+
+class _Ordering(cst.CSTTransformer):
+    """Gives loaders a sampler."""
+
+    def __init__(self, returned: Collection[str], names: Collection[str]) -> None:
+        super().__init__()
+        self.is_known = True
+        self._returned = returned
+        self._names = names
+
+    def leave_SimpleStatementLine(
+        self, original: cst.SimpleStatementLine, updated: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine | cst.FlattenSentinel[cst.BaseStatement]:
+        small = syntax.simple(updated)
+        is_return = isinstance(small, cst.Return) and not isinstance(small.value, cst.Name)
+        if not is_return and syntax.target_of(updated) not in self._returned:
+            return updated
+        call = syntax.call_of(updated)
+        data = None if call is None else syntax.argument(call, 0, "dataset")
+        args = None if call is None else _with_sampler(call.args)
+        if (
+            call is None
+            or data is None
+            or args is None
+            or not syntax.is_name(call.func, "DataLoader")
+        ):
+            self.is_known = False
+            return updated
+        name, made = syntax.code(data), []
+        if not isinstance(data, (cst.Name, cst.Attribute)) or any(syntax.find(data, cst.Call)):
+            self.is_known &= "dataset" not in self._names
+            name, made = "dataset", syntax.statements(f"dataset = {name}\n")
+            args = [a.with_changes(value=cst.Name(name)) if a.value is data else a for a in args]
+        made += syntax.statements(_ALL.format(name))
+        lines = updated.leading_lines
+        line = syntax.with_node(updated, call, call.with_changes(args=args))
+        first, *rest = [*made, line.with_changes(leading_lines=())]
+        return cst.FlattenSentinel([above(first, lines), *rest])
+
+
+def _with_sampler(args: Sequence[cst.Arg]) -> list[cst.Arg] | None:
+    """The arguments of a loader with a sampler; None if it has another order than its data."""
+    names = [each.keyword.value if each.keyword else "" for each in args]
+    for name, each in zip(names, args, strict=True):
+        is_default = syntax.is_name(each.value, "False", "None")
+        if each.star or (name in _ORDERS and not is_default):
+            return None
+    if names.count("") > len(("dataset", "batch_size")):
+        return None
+    given = syntax.expression("f(sampler=sampler)")
+    assert isinstance(given, cst.Call)
+    new, at = given.args[0], [i for i, name in enumerate(names) if name in _ORDERS]
+    if at:
+        new = args[at[0]].with_changes(keyword=new.keyword, value=new.value)
+        return [new if i == at[0] else each for i, each in enumerate(args) if i not in at[1:]]
+    last = args[-1]
+    between = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    before = last.with_changes(comma=between, whitespace_after_arg=cst.SimpleWhitespace(""))
+    after = new.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
+    return [*args[:-1], before, after]
+
+
+_ORDERS = ("shuffle", "sampler", "batch_sampler")
 
 
 def _inner(value: cst.BaseExpression | None) -> cst.BaseExpression | None:

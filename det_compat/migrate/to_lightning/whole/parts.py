@@ -109,8 +109,10 @@ def _bare(iterated: cst.BaseExpression) -> cst.BaseExpression:
     """What a loop goes through, without what counts or shows how far it is."""
     while isinstance(iterated, cst.Call) and iterated.args and not iterated.args[0].keyword:
         name = syntax.code(iterated.func)
-        is_counting = name == "enumerate" and len(iterated.args) == 1
-        if not is_counting and name.rpartition(".")[2] not in ("tqdm", "track"):
+        more = [syntax.code(each.value) for each in iterated.args[1:]]
+        is_counting = name == "enumerate" and more in ([], ["0"])
+        is_same = name == "iter" and not more
+        if not (is_counting or is_same or name.rpartition(".")[2] in ("tqdm", "track")):
             break
         iterated = iterated.args[0].value
     return iterated

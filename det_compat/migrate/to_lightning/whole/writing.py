@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from det_compat.migrate.to_lightning.whole.branches import STEP, Branch, joined
 from det_compat.migrate.to_lightning.whole.parts import without_blank
 from det_compat.migrate.to_lightning.whole.shares import SUMMED
 from det_compat.migrate.tree import syntax
 
-START, STEP, END = "on_validation_epoch_start", "validation_step", "on_validation_epoch_end"
+START, END = "on_validation_epoch_start", "on_validation_epoch_end"
 _SAID = "# on several devices, the {} of what each finds in its share of the data"
 
 
@@ -24,25 +25,38 @@ class Writing:
         training: the module's training_step, whose batch is annotated as this one's is.
         me: what it calls the module.
         batch: what the step calls a batch.
-        devices: how what several devices find becomes one number, ``"mean"`` or ``"sum"``.
     """
 
     step: cst.FunctionDef
     training: cst.FunctionDef | None
     me: str
     batch: str
-    devices: str
 
     def hooks(
         self,
-        parts: Sequence[Sequence[cst.BaseStatement]],
+        branches: Sequence[tuple[Branch, Sequence[Sequence[cst.BaseStatement]], str | None]],
         docstring: Sequence[cst.BaseStatement],
     ) -> list[cst.FunctionDef]:
-        before, body, after = map(without_blank, parts)
+        """The hooks.
+
+        Args:
+            branches: the validations, each with the statements of its hooks and with how what
+                several devices find becomes one number: ``"mean"`` or ``"sum"``, or None where
+                each goes through all of the data.
+            docstring: what the method that they take the place of says.
+        """
+        found: list[tuple[Branch, list[list[cst.BaseStatement]]]] = []
+        for branch, parts, devices in branches:
+            before, body, after = map(without_blank, parts)
+            logging = cst.IndentedBlock(after).visit(_Logging(self.me, devices))
+            after = [*logging.body] if isinstance(logging, cst.IndentedBlock) else after
+            found.append((branch, [before, body, after]))
+        before, body, after = (
+            joined([(branch, lines[at]) for branch, lines in found], says=at == 1)
+            for at in range(3)
+        )
         if docstring and body:
             body = [*docstring, *body]
-        logging = cst.IndentedBlock(after).visit(_Logging(self.me, self.devices))
-        after = [*logging.body] if isinstance(logging, cst.IndentedBlock) else after
         hooks = [(START, before), (STEP, body), (END, after)]
         made = [self._hook(name, lines) for name, lines in hooks if lines or name == STEP]
         first = made[0].with_changes(leading_lines=self.step.leading_lines)
@@ -74,7 +88,7 @@ class Writing:
 class _Logging(cst.CSTTransformer):
     """Logs what is found once for all batches, which says so where it does first."""
 
-    def __init__(self, me: str, devices: str) -> None:
+    def __init__(self, me: str, devices: str | None) -> None:
         super().__init__()
         self._devices = devices
         self._logs = (f"{me}.log", f"{me}.log_dict")
@@ -85,7 +99,7 @@ class _Logging(cst.CSTTransformer):
     ) -> cst.SimpleStatementLine:
         calls = [c for c in syntax.find(original, cst.Call) if syntax.code(c.func) in self._logs]
         devices = "sum" if any(SUMMED in syntax.code(call) for call in calls) else self._devices
-        if not calls or devices in self._said:
+        if not calls or devices is None or devices in self._said:
             return updated
         self._said.append(devices)
         lines = updated.leading_lines
@@ -97,7 +111,7 @@ class _Logging(cst.CSTTransformer):
         if syntax.code(original.func) not in self._logs:
             return updated
         args = [a for a in updated.args if not (a.keyword and a.keyword.value == "batch_size")]
-        if self._devices != "mean" and SUMMED not in syntax.code(updated):
+        if self._devices == "sum" and SUMMED not in syntax.code(updated):
             given = syntax.expression(f'f(reduce_fx="{self._devices}")')
             args += given.args if isinstance(given, cst.Call) else ()
         return updated.with_changes(args=syntax.without_commas(args))

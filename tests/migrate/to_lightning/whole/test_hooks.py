@@ -167,6 +167,9 @@ END = '        return {"error": total / n}\n'
             [(END, f"        for batch in data_loader:\n            n += 0\n{END}")], id="two loops"
         ),
         pytest.param([(LOOP, "            for batch in list(data_loader):\n")], id="another order"),
+        pytest.param(
+            [(LOOP, LOOP.replace("data_loader", "enumerate(data_loader, 1)"))], id="from 1"
+        ),
         pytest.param([("total / n", "total / data_loader.batch_size")], id="more of the loader"),
         pytest.param([("total / n", "total / len(batch)")], id="the last batch"),
         pytest.param(
@@ -205,6 +208,33 @@ END = '        return {"error": total / n}\n'
         ),
         pytest.param([("DataLoader([], batch_size=4)", "[1, 2]")], id="no loader"),
         pytest.param(
+            [
+                (
+                    "class Trial",
+                    "class Early(PyTorchCallback):\n    def on_validation_end(self, metrics):\n"
+                    '        metrics["early"] = 1\n\n\nclass Trial',
+                )
+            ],
+            id="a callback that logs first",
+        ),
+        pytest.param([(START, f"{START}        state = locals()\n")], id="looks at its variables"),
+        pytest.param(
+            [(SUM, f"{SUM}                pairs = [total for total in batch]\n")],
+            id="a variable of the same name",
+        ),
+    ],
+)
+def test_whatever_else_stays_one_step(tmp_path, changes):
+    module = made(tmp_path, SUMS, *changes)
+    assert "batch_size=None" in method(module, "val_dataloader")
+    assert "def validation_step(self, data_loader, batch_idx)" in module
+    assert "on_validation_epoch_start" not in module
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param(
             [("total / n", "scored([total], answers=self.answers) / n")], id="answers to all data"
         ),
         pytest.param(
@@ -234,34 +264,52 @@ END = '        return {"error": total / n}\n'
         ),
         pytest.param(
             [
-                (
-                    "class Trial",
-                    "class Early(PyTorchCallback):\n    def on_validation_end(self, metrics):\n"
-                    '        metrics["early"] = 1\n\n\nclass Trial',
-                )
-            ],
-            id="a callback that logs first",
-        ),
-        pytest.param(
-            [
                 (START, f"{START}        seen = {{}}\n"),
                 (SUM, f"{SUM}                seen[float(total)] = n\n"),
                 (END, "        return {str(key): value for key, value in seen.items()}\n"),
             ],
             id="data decide which metrics there are",
         ),
-        pytest.param([(START, f"{START}        state = locals()\n")], id="looks at its variables"),
         pytest.param(
-            [(SUM, f"{SUM}                pairs = [total for total in batch]\n")],
-            id="a variable of the same name",
+            [
+                (
+                    END,
+                    "        rows = self.rows.kinds\n"
+                    '        return {"error": np.array([total])[rows == 1].sum() / n}\n',
+                )
+            ],
+            id="told apart by all data",
         ),
     ],
 )
-def test_whatever_else_stays_one_step(tmp_path, changes):
+def test_each_device_goes_through_all_of_the_data(tmp_path, changes):
     module = made(tmp_path, SUMS, *changes)
+    assert method(module, "val_dataloader") == (
+        "def val_dataloader(self):\n"
+        "    dataset = []\n"
+        "    # each device goes through all of the data: Lightning leaves this sampler as it is\n"
+        "    sampler = torch.utils.data.DistributedSampler(\n"
+        "        dataset, num_replicas=1, rank=0, shuffle=False\n"
+        "    )\n"
+        "    return DataLoader(dataset, batch_size=4, sampler=sampler)"
+    )
+    assert "def on_validation_epoch_end(self)" in module
+    assert "on several devices" not in module and "MIGRATE" not in module
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("DataLoader([], batch_size=4)", "DataLoader([], batch_size=4, shuffle=True)"),
+        ("DataLoader([], batch_size=4)", "DataLoader([], 4, True)"),
+        ("DataLoader([], batch_size=4)", "DataLoader([], **self.options)"),
+        ("DataLoader([], batch_size=4)", "torch.utils.data.DataLoader([], batch_size=4)"),
+    ],
+)
+def test_where_they_cannot_it_stays_one_step(tmp_path, old, new):
+    change = ("total / n", "scored([total], answers=self.answers) / n")
+    module = made(tmp_path, SUMS, (old, new), change)
     assert "batch_size=None" in method(module, "val_dataloader")
-    assert "def validation_step(self, data_loader, batch_idx)" in module
-    assert "on_validation_epoch_start" not in module
 
 
 def test_hyperparameters_may_decide_what_is_logged(tmp_path):
@@ -335,6 +383,57 @@ EVALUATIONS = {
             "of: rows": total / len(data_loader.dataset),
         }
 """,
+    "best": """\
+    best = {"error": 1000.0}
+
+    def evaluate_full_dataset(self, data_loader):
+        total = 0.0
+        for i, (x, y) in enumerate(iter(data_loader), 0):
+            total += torch.nn.functional.mse_loss(self.model(x), y).item() * (i + 1)
+        found = {"error": total}
+        if found["error"] < self.best["error"]:
+            self.best = found
+        return self.best
+""",
+    "branches": """\
+    kind = "scored"
+
+    def evaluate_full_dataset(self, data_loader):
+        # one of three
+        if self.kind == "none":
+            return {"error": 0.0 * self.first(data_loader)}
+        elif self.kind in ("scored", "rated"):
+            return self.scored(data_loader)
+        total = 0.0
+        for x, y in data_loader:
+            total += (self.model(x) - y).sum().item()
+        return {"error": total / 7}
+
+    def first(self, loader):
+        last = 0.0
+        for x, y in loader:
+            last = (self.model(x) - y).mean().item()
+        return last
+
+    def scored(self, loader):
+        found, total = [], 0.0
+        with torch.no_grad():
+            for batch in loader:
+                x, y = self.context.to_device(batch)
+                found.append((self.model(x) - y).abs().cpu().numpy())
+                total += 1
+        results = {"error": float(np.concatenate(found).mean()), "n": total}
+        return results
+""",
+    "arrays": """\
+    def evaluate_full_dataset(self, data_loader):
+        total = 0.0
+        for batch in data_loader:
+            batch = self.context.to_device(batch)
+            x, y = batch
+            total += torch.nn.functional.mse_loss(self.model(x), y).item()
+        return {"error": total / len(data_loader)}
+""",
     "lists": """\
     def evaluate_full_dataset(self, data_loader):
         self.model.eval()
@@ -368,11 +467,24 @@ EVALUATIONS = {
 }
 
 
+#: Where devices go through all of the data, and where a collate_fn makes arrays.
+ORDERED = TRAINED.replace(
+    "self.rows(10), batch_size=4, shuffle=True", "self.rows(10), batch_size=4"
+)
+COLLATED = "batch_size=4, shuffle=True, collate_fn=stacked)"
+ARRAYS = (
+    "def stacked(rows):\n"
+    "    return tuple(np.stack([row[at].numpy() for row in rows]) for at in range(2))\n\n\n"
+    + TRAINED.replace("batch_size=4, shuffle=True)", COLLATED)
+)
+TRAINS = {"best": ORDERED, "branches": ORDERED, "arrays": ARRAYS}
+
+
 @pytest.mark.parametrize("name", EVALUATIONS)
 def test_it_trains_and_validates_as_before(tmp_path, capsys, monkeypatch, name):
     monkeypatch.setattr(sys, "executable", executable())
     path = tmp_path / "model_def.py"
-    path.write_text(HEADER + TRAINED + EVALUATIONS[name])
+    path.write_text(HEADER + TRAINS.get(name, TRAINED) + EVALUATIONS[name])
     (tmp_path / "const.yaml").write_text(CONFIG)
     command = ["migrate", str(tmp_path), "--to", "lightning", "--write", "--force"]
     assert main([*command, "--verify", "--batches", "12"]) == 0

@@ -52,4 +52,4 @@ def test_how_devices_make_one_number(after: str, reduced: str, tmp_path: Path) -
     found = [each for each in ("mean", "sum") if SAID.format(each) in module]
     assert found == reduced.split()
     assert ('reduce_fx="sum"' in module) is ("sum" in reduced)
-    assert ("goes through all of it, on each device" in module) is (not reduced)
+    assert ("each device goes through all of the data" in module) is (not reduced)

@@ -1,0 +1,297 @@
+"""Validations that are one of several, which something says that stays as it is meanwhile.
+
+What decides is asked in every hook again, and a method that has the whole of one of them is written
+where it is called.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from det_compat.migrate.to_lightning.whole import kept
+from det_compat.migrate.to_lightning.whole.parts import parsed, without_blank
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.marks import above, comments_of
+from det_compat.migrate.tree.trial_attributes import reachable
+
+STEP = "validation_step"
+_Lines = Sequence[cst.BaseStatement]
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One of several validations.
+
+    Attributes:
+        test: what says that it is this one, where those before it are not; None for the last.
+        lines: its statements; none where there are no metrics.
+        loader: what these call the loader.
+        method: the method that they were in; ``""`` if that is the validation itself.
+        said: the comments above what says that it is this one.
+    """
+
+    test: cst.BaseExpression | None
+    lines: list[cst.BaseStatement]
+    loader: str
+    method: str = ""
+    said: tuple[cst.EmptyLine, ...] = ()
+
+
+@dataclass(frozen=True)
+class Branching:
+    """What is known where validations are told apart.
+
+    Attributes:
+        own: the methods of the module.
+        me: what the validation calls it.
+        changed: the attributes of it that are set when it trains or validates.
+        asked: those that code elsewhere asks for.
+    """
+
+    own: Mapping[str, cst.FunctionDef]
+    me: str
+    changed: Collection[str]
+    asked: Collection[str]
+
+    def branches(self, lines: _Lines, loader: str) -> list[Branch]:
+        """The validations that these statements are: one, if nothing tells several apart."""
+        lines = _without_end(lines)
+        first, rest = (lines[0] if lines else None), lines[1:]
+        found: list[Branch] = []
+        node: cst.CSTNode | None = first
+        while isinstance(node, (cst.If, cst.Else)):
+            test = node.test if isinstance(node, cst.If) else None
+            own = _ending([*syntax.body_of(node)], rest)
+            if own is None or not (test is None or self._is_steady(test)):
+                return [Branch(None, lines, loader)]
+            said = (*comments_of(node),) if isinstance(node, cst.If) else ()
+            found.append(self._inlined(Branch(test, own, loader, said=said)))
+            node = node.orelse if isinstance(node, cst.If) else None
+        if found and found[-1].test is None:
+            return found
+        return (
+            [*found, *self.branches(rest, loader)]
+            if found
+            else [self._inlined(Branch(None, lines, loader))]
+        )
+
+    def _is_steady(self, test: cst.BaseExpression) -> bool:
+        """Whether a condition is the same in all hooks of a validation."""
+        return self._stays(ast.parse(f"({syntax.code(test)})", mode="eval").body)
+
+    def _stays(self, value: ast.expr) -> bool:
+        if isinstance(value, (ast.BoolOp, ast.List, ast.Set, ast.Tuple)):
+            inner = value.values if isinstance(value, ast.BoolOp) else value.elts
+            return all(map(self._stays, inner))
+        if isinstance(value, ast.UnaryOp):
+            return self._stays(value.operand)
+        if isinstance(value, ast.Compare):
+            return all(map(self._stays, (value.left, *value.comparators)))
+        if isinstance(value, (ast.Attribute, ast.Subscript)):
+            is_by_key = isinstance(value, ast.Subscript)
+            owner = value.value if isinstance(value.value, ast.Attribute) else value
+            is_own = isinstance(owner, ast.Attribute) and ast.unparse(owner.value) == self.me
+            if is_own and isinstance(owner, ast.Attribute) and owner.attr in self.own:
+                return False
+            if is_own and isinstance(owner, ast.Attribute) and owner is not value:
+                is_known = isinstance(value, ast.Attribute) or isinstance(value.slice, ast.Constant)
+                return is_known and (owner.attr == "hparams" or self._is_only_asked(owner.attr))
+            if is_by_key:
+                return False
+        return kept.is_repeatable(value, self.me, self.changed)
+
+    def _is_only_asked(self, name: str) -> bool:
+        """Whether a validation asks an attribute for what it has, and hands it to nobody."""
+        text = f"{self.me}.{name}"
+        for method in (self.own[each] for each in reachable(self.own, STEP)):
+            nodes = [each for line in parsed([method]) for each in ast.walk(line)]
+            owners = [n.value for n in nodes if isinstance(n, (ast.Attribute, ast.Subscript))]
+            called = [ast.unparse(n.func) for n in nodes if isinstance(n, ast.Call)]
+            mentions = [n for n in nodes if isinstance(n, ast.Attribute) and ast.unparse(n) == text]
+            if any(each.startswith(f"{text}.") for each in called):
+                return False
+            if not {*map(id, mentions)} <= {*map(id, owners)}:
+                return False
+        return name not in self.changed
+
+    def _inlined(self, branch: Branch) -> Branch:
+        """A branch with the statements of the method that it only calls, if nobody else does."""
+        log = _as_one(branch.lines)
+        calls = [
+            (call, self.own[name])
+            for call in (syntax.find(log, cst.Call) if log is not None else ())
+            for name in self.own
+            if syntax.code(call.func) == f"{self.me}.{name}"
+            and [syntax.code(arg) for arg in call.args] == [branch.loader]
+        ]
+        if log is None or len(calls) != 1 or not self._is_written_once(method := calls[0][1]):
+            return branch
+        lines, loader = [*syntax.body_of(method)], method.params.params[1].name.value
+        said = _as_comments(lines.pop(0)) if syntax.has_docstring(lines) else []
+        lines, value = _returned(lines)
+        if value is None or not lines:
+            return branch
+        made = without_blank([*lines, _logged(log, calls[0][0], value)])
+        made[0] = above(made[0], said)
+        return replace(branch, lines=made, loader=loader, method=method.name.value)
+
+    def _is_written_once(self, method: cst.FunctionDef) -> bool:
+        """Whether a method can stand where its only call is."""
+        name, params = method.name.value, method.params
+        every = [n for each in self.own.values() for n in syntax.find(each, cst.Attribute)]
+        given = params.params
+        is_plain = not (method.decorators or params.star_kwarg or params.kwonly_params)
+        is_plain &= isinstance(params.star_arg, cst.MaybeSentinel) and len(given) == 2
+        return (
+            is_plain
+            and not any(each.default for each in given)
+            and given[0].name.value == self.me
+            and [each.attr.value for each in every].count(name) == 1
+            and name not in self.asked
+            and len(syntax.returns(method)) == 1
+        )
+
+
+#: How many statements are written in each of several validations that share them, at most.
+_SHARED = 2
+
+
+def _ending(lines: list[cst.BaseStatement], rest: _Lines) -> list[cst.BaseStatement] | None:
+    """All that a block does until a method ends: it returns, or some statements follow."""
+    count = len(syntax.returns_in(lines))
+    if len(_without_end(lines)) < len(lines) and count == 1:
+        return _without_end(lines)
+    return [*lines, *rest] if not count and rest and len(rest) <= _SHARED else None
+
+
+def _as_one(lines: _Lines) -> cst.BaseStatement | None:
+    """The statement that logs what a call returns, which may have a name of its own before."""
+    if len(lines) == 1:
+        return lines[0]
+    first, log = lines if len(lines) == _SHARED else (None, None)
+    name, small = (syntax.target_of(first) if first else None), syntax.simple(first or cst.Pass())
+    if log is None or name is None or not isinstance(small, cst.Assign) or not name.isidentifier():
+        return None
+    uses = [node.value for node in syntax.find(log, cst.Name)].count(name)
+    return syntax.replaced(log, name, syntax.code(small.value)) if uses == 1 else None
+
+
+def _returned(
+    lines: list[cst.BaseStatement],
+) -> tuple[list[cst.BaseStatement], cst.BaseExpression | None]:
+    """The statements before that which returns, and the value, if it only has a name before."""
+    *some, end = lines
+    last = syntax.simple(end)
+    value = last.value if isinstance(last, cst.Return) else None
+    made = syntax.simple(some[-1]) if some else None
+    if not isinstance(made, cst.Assign) or not isinstance(made.value, cst.Dict):
+        return some, value
+    is_named = isinstance(value, cst.Name) and syntax.target_of(some[-1]) == value.value
+    return (some[:-1], made.value) if is_named else (some, value)
+
+
+def _without_end(lines: _Lines) -> list[cst.BaseStatement]:
+    """Statements without a return of nothing at their end."""
+    last = syntax.simple(lines[-1]) if lines else None
+    is_end = isinstance(last, cst.Return) and last.value is None
+    return [*lines[:-1]] if is_end else [*lines]
+
+
+def _logged(log: cst.BaseStatement, call: cst.Call, value: cst.BaseExpression) -> cst.BaseStatement:
+    """A statement that logs what a method returned, with that for the call of it."""
+    made = _renamed_where_made(log, call, value)
+    if made is None:
+        plain = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.Dict)
+        text = syntax.code(value)
+        given = syntax.expression(text if isinstance(value, plain) else f"({text})")
+        made = syntax.with_node(log, call, given)
+    return syntax.each(made, cst.Call, _of_one)
+
+
+def _of_one(call: cst.Call) -> cst.BaseExpression:
+    """What logs one metric by its name, in the place of what logs a dict with no others."""
+    owner, _, name = syntax.code(call.func).rpartition(".")
+    metrics = call.args[0].value if name == "log_dict" and call.args else None
+    elements = metrics.elements if isinstance(metrics, cst.Dict) else ()
+    only = elements[0] if len(elements) == 1 else None
+    if not isinstance(only, cst.DictElement) or not isinstance(only.key, cst.SimpleString):
+        return call
+    args = syntax.without_commas([cst.Arg(only.key), cst.Arg(only.value), *call.args[1:]])
+    return call.with_changes(func=syntax.expression(f"{owner}.log"), args=args)
+
+
+def _renamed_where_made(
+    log: cst.BaseStatement, call: cst.Call, value: cst.BaseExpression
+) -> cst.BaseStatement | None:
+    """The statement, if some metrics of a dict that is written out are logged by other names."""
+    items = f"{syntax.code(call)}.items()"
+    found = [c for c in syntax.find(log, cst.DictComp) if syntax.code(c.for_in.iter) == items]
+    if len(found) != 1 or not isinstance(value, cst.Dict):
+        return None
+    told = _RENAMING.fullmatch(syntax.code(found[0].key))
+    elements = [e for e in value.elements if isinstance(e, cst.DictElement)]
+    keys = [str(e.key.evaluated_value) for e in elements if isinstance(e.key, cst.SimpleString)]
+    if told is None or len(keys) != len(value.elements):
+        return None
+    names = ast.literal_eval(told["names"])
+    names = (names,) if isinstance(names, str) else names
+    made = [
+        e.with_changes(key=cst.SimpleString(f'"val_{key}"') if key in names else e.key)
+        for e, key in zip(elements, keys, strict=True)
+    ]
+    return syntax.with_node(log, found[0], value.with_changes(elements=made))
+
+
+_RENAMING = re.compile(r'f"val_\{name\}" if name (==|in) (?P<names>.+) else name')
+
+
+def _as_comments(docstring: cst.BaseStatement) -> list[cst.EmptyLine]:
+    """What a docstring says, as comments."""
+    text = ast.literal_eval(syntax.code(docstring).strip())
+    lines = (line.strip() for line in text.splitlines())
+    return [cst.EmptyLine(comment=cst.Comment(f"# {line}")) for line in lines if line]
+
+
+def joined(
+    branches: Sequence[tuple[Branch, _Lines]], *, says: bool = False
+) -> list[cst.BaseStatement]:
+    """The statements of a hook, given what each of several validations does in it.
+
+    Args:
+        branches: the validations, each with its statements.
+        says: whether the comments above what tells them apart belong here.
+    """
+    *some, (last, rest) = branches
+    chain: cst.If | None = None
+    if last.test is None and rest:
+        blocks = [_block(each, [*_without_end(lines), _RETURN], says=says) for each, lines in some]
+        first = rest[0] if not blocks or _is_apart(rest[0]) else above(rest[0], [_BLANK])
+        return [*blocks, first, *rest[1:]]
+    while branches and not branches[-1][1]:
+        branches = branches[:-1]
+    for each, lines in reversed(branches):
+        block = _block(
+            each, lines or [syntax.statement("pass")], says=says and each is branches[0][0]
+        )
+        chain = block.with_changes(orelse=chain)
+    return [] if chain is None else [chain]
+
+
+_RETURN = syntax.statement("return")
+_BLANK = cst.EmptyLine(indent=False)
+
+
+def _is_apart(line: cst.BaseStatement) -> bool:
+    """Whether there is a blank line above a statement."""
+    return any(each.comment is None for each in getattr(line, "leading_lines", ()))
+
+
+def _block(branch: Branch, lines: _Lines, *, says: bool) -> cst.If:
+    assert branch.test is not None
+    said = branch.said if says else ()
+    return cst.If(branch.test, cst.IndentedBlock([*lines]), leading_lines=said)
