@@ -44,12 +44,12 @@ def with_copies(node: cst.ClassDef, symbols: Symbols) -> cst.ClassDef:
     A module saves its hyperparameters, and one that is made again from a checkpoint needs them as
     they were given.
     """
-    text = syntax.code(node)
     calls = {id(call): _CHANGING for call in symbols.calls(node, "get_hparam")}
     # A dict of all hyperparameters is a copy already, but not what it holds.
     calls |= {id(call): _CHANGING_INNER for call in symbols.calls(node, "get_hparams")}
     asked = [syntax.code(call) for call in syntax.find(node, cst.Call) if id(call) in calls]
-    for line in [*syntax.find(node, cst.Assign)]:
+    text = syntax.code(node) if asked else ""
+    for line in [*syntax.find(node, cst.Assign)] if asked else ():
         call, target = line.value, syntax.code(line.targets[0].target)
         if id(call) not in calls or asked.count(syntax.code(call)) > 1:
             continue

@@ -183,8 +183,7 @@ class _Rewriting:
         body[at:at] = made
         whole = schedulers.in_training([*body, *hooks], plan, self.file.every)
         whole = modes.with_one_start(whole, is_heir=not plan.is_root)
-        texts = [syntax.code(self.node), *self.file.elsewhere.texts.values()]
-        whole = with_empty_lists(whole, plan.own.kept, texts)
+        whole = with_empty_lists(whole, plan.own.kept, self.node, self.file.elsewhere.texts)
         return self._checked(syntax.with_body(self.node, spaced(whole)))
 
     def _early(self, plan: TrialPlan) -> frozenset[str]:

@@ -4,7 +4,7 @@ The hooks of a module go through them. Determined kept such objects by itself, w
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import libcst as cst
 
@@ -17,21 +17,25 @@ _BEFORE = ("save_hyperparameters", "super().__init__", "automatic_optimization")
 
 
 def with_empty_lists(
-    body: Sequence[cst.BaseStatement], kept: Iterable[str], texts: Iterable[str]
+    body: Sequence[cst.BaseStatement],
+    kept: Iterable[str],
+    node: cst.ClassDef,
+    texts: Mapping[str, str],
 ) -> list[cst.BaseStatement]:
     """The lines of a module whose ``__init__`` has the lists that it may not come to, empty.
 
     Args:
         body: the lines.
         kept: the attributes with such objects; those of which several are in it have a star.
-        texts: the code that may ask whether an attribute is there.
+        node: the class as it was, which may ask whether an attribute is there.
+        texts: the code that may, too.
     """
     own = {line.name.value: line for line in body if isinstance(line, cst.FunctionDef)}
     init = own.get("__init__")
-    if init is None:
+    paths = dict.fromkeys(each.removeprefix("*") for each in kept if each.startswith("*"))
+    if init is None or not paths:
         return [*body]
     own_name = syntax.self_name(init)
-    paths = dict.fromkeys(each.removeprefix("*") for each in kept if each.startswith("*"))
     # A dict is gone through by its values.
     names = [path.partition(".")[0] for path in paths]
     set_early = {
@@ -40,7 +44,8 @@ def with_empty_lists(
         for line in syntax.find(own[name], cst.SimpleStatementLine)
         if (target := syntax.target_of(line))
     }
-    asked = {name for text in texts for name in _ASKED.findall(text)}
+    asking = (syntax.code(node), *texts.values())
+    asked = {name for text in asking for name in _ASKED.findall(text)}
     missing = [
         f"{own_name}.{name} = {'{}' if f'{name}.values()' in paths else '[]'}"
         for name in dict.fromkeys(names)

@@ -124,7 +124,7 @@ def set_on_wrappers(node: cst.ClassDef, made: cst.ClassDef, plan: TrialPlan) -> 
         made: what it has become.
         plan: of it.
     """
-    if ".optimizers()" not in syntax.code(made):
+    if not syntax.has_attribute(made, "optimizers"):
         return
     own = syntax.methods(node)
     names = "|".join(re.escape(each.removeprefix("*")) for each in plan.all_optimizers)
