@@ -200,7 +200,7 @@ def training_mode(
     lines = "".join(map(_line, (each for each in models if not _is_loss(each, own))))
     if not lines:
         return []
-    has_own = any("def train(" in text for text in file.elsewhere.texts.values())
+    has_own = any(map(_OWN_MODE.search, file.elsewhere.texts.values()))
     making = {*reachable(own, "__init__")} - {*reachable(own, *own.keys() - {"__init__"})}
     kept = [line for line in syntax.body_of(node) if line not in {own[name] for name in making}]
     is_again = has_own or leaves_evaluating(syntax.with_body(node, kept), own)
@@ -223,6 +223,8 @@ def _is_loss(model: WrappedModel, own: Mapping[str, cst.FunctionDef]) -> bool:
 
 
 _LOSS = re.compile(r"(torch\.)?nn\.\w+Loss")
+#: A model that does more than torch's when its mode is set.
+_OWN_MODE = re.compile(r"def train\(\s*self\s*,\s*(?:\*|\w+\s*(?::[^=,)]*)?=\s*True|mode\b)")
 
 
 def begins_training(method: cst.FunctionDef | None, attribute: str) -> bool:
