@@ -136,6 +136,8 @@ def module_arguments(module_cls: Any, arguments: dict[str, Any]) -> dict[str, An
         # A trial for Determined's Trainer got the hyperparameters beside its context, which
         # nobody gave to one that has others where it gets none.
         given[HPARAMS] = arguments.get("hparams") or {}
+    if is_closed and len(lacking := _beside(parameters) - given.keys()) == 1:
+        given[lacking.pop()] = arguments.get("hparams") or {}
     if not is_closed:
         extra = {name for name in _EXTRA if config and _mentions(module_cls, name)}
         return {n: v for n, v in given.items() if n in extra or n not in _EXTRA}
@@ -147,6 +149,13 @@ def _mentions(module_cls: type, name: str) -> bool:
     lightnings = {*pl.LightningModule.__mro__}
     own = [base for base in module_cls.__mro__ if base not in lightnings]
     return any(name in inspect.getsource(base) for base in own if base.__module__ != "builtins")
+
+
+def _beside(parameters: Mapping[str, inspect.Parameter]) -> set[str]:
+    """What a constructor needs by position, which a script gives: it may be all hyperparameters."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    needed = {name for name, p in parameters.items() if p.kind is kind and p.default is p.empty}
+    return needed - {"self"}
 
 
 HPARAMS = "hparams"
@@ -310,13 +319,14 @@ def _longest(arguments: dict[str, Any], epoch_batches: int) -> int:
 
 def _given_hparams(trial_cls: Any) -> Any:
     """The trial class; one that is given the hyperparameters beside the context gets them."""
-    parameters = [*inspect.signature(trial_cls.__init__).parameters.values()][1:]
-    names = [p.name for p in parameters if p.default is p.empty]
-    if HPARAMS not in names[1:]:
+    parameters = [*inspect.signature(trial_cls.__init__).parameters.items()][2:]
+    names = _beside(dict(parameters))
+    if HPARAMS not in names and len(names) != 1:
         return trial_cls
+    name = HPARAMS if HPARAMS in names else names.pop()
 
     def __init__(self: Any, context: Any, **kwargs: Any) -> None:
-        trial_cls.__init__(self, context, **{HPARAMS: context.get_hparams(), **kwargs})
+        trial_cls.__init__(self, context, **{name: context.get_hparams(), **kwargs})
 
     return type(trial_cls)(trial_cls.__name__, (trial_cls,), {"__init__": __init__})
 

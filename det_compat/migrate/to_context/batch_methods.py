@@ -1,6 +1,7 @@
 """Batch methods of older trials: given the model, or losses and metrics in their place."""
 
 from collections.abc import Mapping
+from typing import TypeGuard
 
 import libcst as cst
 from libcst.helpers import ensure_type
@@ -136,7 +137,16 @@ def _stepped(
     result = "loss" if kind == "tensor" else "metrics"
     text = syntax.whole(syntax.code(value))
     lines = [f"{result} = {text}"] if text != result else []
-    return syntax.statements("\n".join([*lines, *_loss(kind), f"{after}return {result}\n"]))
+    keys = {syntax.code(each.key).strip("\"'"): each.value for each in elements if _has_key(each)}
+    if isinstance(loss_given := keys.get("loss"), cst.Name):
+        after = after.replace("(loss)", f"({loss_given.value})")
+    else:
+        lines += _loss(kind)
+    return syntax.statements("\n".join([*lines, f"{after}return {result}\n"]))
+
+
+def _has_key(element: cst.BaseDictElement) -> TypeGuard[cst.DictElement]:
+    return isinstance(element, cst.DictElement)
 
 
 def _kind_of(

@@ -16,6 +16,7 @@ from det_compat.migrate.refused import of_other_frameworks, without_counterparts
 from det_compat.migrate.target import Problem, Problems, Target
 from det_compat.migrate.to_context.target import old_trials
 from det_compat.migrate.to_lightning.automatic.by_hand import as_automatic
+from det_compat.migrate.to_lightning.automatic.clips import give_clips
 from det_compat.migrate.to_lightning.callbacks import taken_in_callbacks
 from det_compat.migrate.to_lightning.class_facts import (
     ClassFacts,
@@ -208,7 +209,7 @@ class Lightning(Target):
             tree = spread_choices(tree, symbols)
             tree = spread_makers(tree, symbols)
             tree = named_once(wrapped_behind(tree, symbols), symbols, alone, self.elsewhere.asked)
-            tree = keep_rebound(tree, symbols)
+            tree = give_clips(keep_rebound(tree, symbols), symbols)
         return [Resolved(path, tree, symbols)]
 
     def _read_file(self, path: Path, tree: cst.Module, symbols: Symbols) -> None:

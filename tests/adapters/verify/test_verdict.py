@@ -332,3 +332,20 @@ def test_a_module_of_nothing_but_a_dict_of_hyperparameters_is_given_it(rest, is_
     exec(f"class Module:\n    def __init__(self, hparams=None{rest}): ...\n", made)
     given = module_arguments(made["Module"], {"hparams": {"lr": 2}})
     assert given == ({"hparams": {"lr": 2}} if is_given else {"lr": 2})
+
+
+@pytest.mark.parametrize(
+    ("init", "is_given"),
+    [
+        ("self, config", True),
+        ("self, config, size=1", True),
+        ("self, config, data", False),
+        ("self, *, config", False),
+        ("self, config, **kwargs", False),
+    ],
+)
+def test_what_a_module_needs_alone_is_its_hyperparameters(init, is_given):
+    made: dict[str, type] = {}
+    exec(f"class Module:\n    def __init__({init}): ...\n", made)
+    given = module_arguments(made["Module"], {"hparams": {"lr": 2}})
+    assert (given.get("config") == {"lr": 2}) is is_given

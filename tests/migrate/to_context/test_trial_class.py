@@ -78,7 +78,6 @@ def test_a_metric_that_reads_the_model_is_computed_before_the_step(tmp_path, met
         "    net = self.model\n"
         "    loss = net(batch).sum()\n"
         f'    metrics = {{"loss": loss, "mean": {then}}}\n'
-        '    loss = metrics["loss"]\n'
         "    self.context.backward(loss)\n"
         "    self.context.step_optimizer(self.opt)\n"
         "    return metrics"

@@ -284,10 +284,31 @@ def may_be_kept(own: Mapping[str, cst.FunctionDef], symbols: Symbols) -> bool:
     every = plain = 0
     for name, method in own.items():
         every += len(symbols.calls(method, "step_optimizer"))
-        calls = map(syntax.call_of, syntax.body_of(method) if name != "__init__" else ())
-        stepping = (c for c in calls if c and symbols.method(c) == "step_optimizer")
-        plain += sum(map(zeroes_gradients, stepping))
+        surely = _surely_stepping(syntax.body_of(method), symbols) if name != "__init__" else ()
+        plain += sum(map(zeroes_gradients, surely))
     return every > plain
+
+
+def _surely_stepping(lines: Iterable[cst.BaseStatement], symbols: Symbols) -> list[cst.Call]:
+    """The steps in a block that are taken whenever it runs, in either branch of a choice."""
+    found: list[cst.Call] = []
+    for line in lines:
+        call = syntax.call_of(line)
+        if call is not None and symbols.method(call) == "step_optimizer":
+            found.append(call)
+        other = line.orelse if isinstance(line, cst.If) else None
+        if isinstance(line, cst.If) and isinstance(other, cst.Else):
+            first, second = (
+                _surely_stepping(syntax.body_of(each), symbols) for each in (line, other)
+            )
+            names = ({*map(_stepped, calls)} for calls in (first, second))
+            found += [*first, *second] if len({*map(frozenset, names)}) == 1 else []
+    return found
+
+
+def _stepped(step: cst.Call) -> str:
+    optimizer = syntax.argument(step, 0, "optimizer")
+    return syntax.code(optimizer) if optimizer is not None else ""
 
 
 _SAVING = """\

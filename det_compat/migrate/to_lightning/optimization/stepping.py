@@ -89,13 +89,17 @@ def _step(
     scaler: cst.BaseExpression | None,
     made: Collection[str],
     taken: Collection[str],
+    there: Collection[str],
 ) -> list[str]:
-    """The lines that step: by the scaler if there is one, which Determined asked at run time."""
+    """The lines that step: by the scaler if there is one, which Determined asked at run time.
+
+    Where some code around has asked already, what it is written as is ``there``.
+    """
     if scaler is None or syntax.code(scaler) == "None":
         return [f"{optimizer}.step()"]
     lines, name = [], syntax.code(scaler)
     if isinstance(scaler, (cst.Name, cst.Attribute)):
-        if _names(scaler) <= {*made}:
+        if name in there or _names(scaler) <= {*made}:
             return [f"{name}.step({optimizer})"]
     elif isinstance(scaler, cst.Call):
         return [f"{name}.step({optimizer})"]
@@ -106,7 +110,9 @@ def _step(
     return [*lines, f"if {name} is None:", plain, "else:", scaled]
 
 
-def _written_out(call: cst.Call, file: LightningFile, taken: Collection[str]) -> list[str] | None:
+def _written_out(
+    call: cst.Call, file: LightningFile, taken: Collection[str], there: Collection[str]
+) -> list[str] | None:
     """What ``step_optimizer`` does, line by line; None if it is called in an unknown way."""
     optimizer, scaler = syntax.argument(call, 0, "optimizer"), syntax.argument(call, 3, "scaler")
     zero = syntax.argument(call, 2, "auto_zero_grads")
@@ -114,7 +120,7 @@ def _written_out(call: cst.Call, file: LightningFile, taken: Collection[str]) ->
         return None
     name = syntax.code(optimizer)
     lines = clipping(syntax.argument(call, 1, "clip_grads"), name, file, taken)
-    lines += _step(name, scaler, file.made, taken)
+    lines += _step(name, scaler, file.made, taken, there)
     if gradients.zeroes_gradients(call):
         lines.append(f"{name}.zero_grad()")
     elif zero is not None and syntax.code(zero) != "False":
@@ -146,6 +152,22 @@ class _Stepping(FileTransformer[LightningFile]):
         self._own = own
         self._accumulation = accumulation
         self._trains = trains
+        self._there: list[str] = []
+        self._asked: dict[cst.CSTNode, str] = {}
+
+    def visit_If(self, node: cst.If) -> None:
+        self._asked[node.body] = _is_there(node.test)
+        if isinstance(node.orelse, cst.Else):
+            self._asked[node.orelse.body] = _is_there(node.test, "is")
+
+    def visit_IndentedBlock(self, node: cst.IndentedBlock) -> None:
+        self._there.append(self._asked.get(node, ""))
+
+    def leave_IndentedBlock(
+        self, original: cst.IndentedBlock, updated: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
+        self._there.pop()
+        return updated
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.Call:
         func = updated.func
@@ -177,12 +199,20 @@ class _Stepping(FileTransformer[LightningFile]):
 
     def _lines(self, call: cst.Call) -> list[cst.BaseStatement] | None:
         taken = {name for method in self.functions for name in syntax.local_names(method)}
-        lines = _written_out(call, self.file, taken)
+        lines = _written_out(call, self.file, taken, self._there)
         optimizer = syntax.argument(call, 0, "optimizer")
         if lines is None or optimizer is None or self._accumulation is None:
             return syntax.statements("\n".join(lines) + "\n") if lines is not None else None
         due = when_due(lines, self._own, syntax.code(optimizer), self._accumulation)
         return syntax.statements("\n".join(due) + "\n")
+
+
+def _is_there(test: cst.BaseExpression, operator: str = "is not") -> str:
+    """What is not None where a test has come out as this operator says; ``""`` for nothing."""
+    if isinstance(test, (cst.Name, cst.Attribute)):
+        return syntax.code(test) if operator == "is not" else ""
+    found = re.fullmatch(rf"([\w.]+) {operator} None", syntax.code(test))
+    return found[1] if found else ""
 
 
 def _targets(method: cst.FunctionDef) -> Iterator[cst.BaseExpression]:

@@ -83,6 +83,34 @@ def test_a_scaler_that_may_be_none_is_asked_for(tmp_path, made, given, lines):
 
 
 @pytest.mark.parametrize(
+    ("test", "is_known"),
+    [
+        ("self.scaler is not None", True),
+        ("self.scaler", True),
+        ("self.scaler is None", True),
+        ("self.amp", False),
+    ],
+)
+def test_a_scaler_that_is_there_is_not_asked_for_again(tmp_path, test, is_known):
+    """Both ways step, and no gradient waits for another batch."""
+    step = STEP.strip()
+    scaled = step.replace("self.opt)", "self.opt, scaler=self.scaler)")
+    first, second = (step, scaled) if test.endswith("is None") else (scaled, step)
+    choice = f"        if {test}:\n            {first}\n        else:\n            {second}\n"
+    made = "GradScaler() if AMP else None"
+    source = trial(
+        ("class Trial", "AMP = False\n\n\nclass Trial"),
+        ("lr=0.1))\n", f"lr=0.1))\n        self.scaler = {made}\n        self.amp = AMP\n"),
+        (f"        {step}\n", choice),
+    )
+    text = rewritten(tmp_path, source)
+    assert method(text, "training_step").count("self.scaler is None") == (
+        test.endswith("is None") if is_known else 1
+    )
+    assert "on_validation_model_zero_grad" not in text
+
+
+@pytest.mark.parametrize(
     ("made", "lines"),
     [
         ("None if context.get_hparam('c') else CLIP", "if self.c is not None:\n    self.c(params)"),
