@@ -164,7 +164,7 @@ def _summarize(migration: Migration, args: argparse.Namespace, *, is_written: bo
             file=sys.stderr,
         )
     if args.to == "lightning":
-        from det_compat.migrate.configs import refused_configs
+        from det_compat.migrate.configs import hparams_of_clusters, refused_configs
         from det_compat.migrate.device_notes import device_notes
         from det_compat.migrate.package import PACKAGES
         from det_compat.migrate.requirement_notes import requirement_notes
@@ -172,7 +172,8 @@ def _summarize(migration: Migration, args: argparse.Namespace, *, is_written: bo
         package = (args.lightning or PACKAGES[0]).replace("_", "-")
         refused = refused_configs((f.path, name) for f in migration.files for name in f.trials)
         needs = requirement_notes(migration, args.paths, package)
-        for note in (*device_notes(migration), *refused, *needs):
+        lost = hparams_of_clusters((f.path, f.before, f.after) for f in migration.files)
+        for note in (*device_notes(migration), *refused, *lost, *needs):
             print(note, file=sys.stderr)
     trials = [name for file in migration.files for name in file.trials]
     verb = "written" if is_written else "would change"

@@ -75,6 +75,24 @@ def refused_configs(trials: Iterable[tuple[Path, str]]) -> Iterator[str]:
                 yield f"{error.problems[0]}: nothing is taken from this config"
 
 
+def hparams_of_clusters(files: Iterable[tuple[Path, bytes, bytes]]) -> Iterator[str]:
+    """What is said of scripts that had the hyperparameters of their config on a cluster alone.
+
+    Off one, a branch of theirs had others, which are those that stay.
+
+    Args:
+        files: each with its text before and after.
+    """
+    for path, before, after in files:
+        started = (file for file, each in _found(path, "") if each.entrypoint is not None)
+        is_gone = b".trial.hparams" in before and b".trial.hparams" not in after
+        if is_gone and (file := next(started, None)) and file.name.encode() not in after:
+            yield (
+                f"{path}: on a cluster it had the hyperparameters of {file.name}, which nothing "
+                "gives it now; it has those that it had off one"
+            )
+
+
 def nested_hparams(trials: Mapping[ast.ClassDef, Path]) -> frozenset[str] | None:
     """The hyperparameters of these trials with others in them; None where there is no config."""
     configs = [each for node, path in trials.items() for each in configs_of(path, node.name)]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from det_compat.migrate.configs import configs_of, trial_arguments
+from det_compat.migrate.configs import configs_of, hparams_of_clusters, trial_arguments
 
 CONFIG = "searcher: {name: single, metric: x, max_length: {batches: 1}}\n"
 LAUNCH = "python3 -m determined.launch.torch_distributed"
@@ -160,3 +160,22 @@ def test_what_is_searched_has_its_first_value(tmp_path: Path) -> None:
     hparams, config = trial_arguments({"a": 3}, str(tmp_path / "a.yaml"))
     assert hparams == {"a": 3, "b": 0.001, "c": "x", "d": {"e": 1}}
     assert config is not None
+
+
+@pytest.mark.parametrize(
+    ("after", "entrypoint", "is_said"),
+    [
+        (b"hparams = {}", "python3 train.py", True),
+        (b"hparams = yaml.safe_load(open('a.yaml'))", "python3 train.py", False),
+        (b"hparams = info.trial.hparams", "python3 train.py", False),
+        (b"hparams = {}", "python3 other.py", False),
+    ],
+)
+def test_hyperparameters_that_only_a_cluster_gave(after, entrypoint, is_said, tmp_path):
+    (tmp_path / "a.yaml").write_text(f"{CONFIG}entrypoint: {entrypoint}\n")
+    before = b"info = det.get_cluster_info()\nhparams = info.trial.hparams if info else {}\n"
+    found = [*hparams_of_clusters([(tmp_path / "train.py", before, after)])]
+    assert [each.partition(": ")[2] for each in found] == [
+        "on a cluster it had the hyperparameters of a.yaml, which nothing gives it now; "
+        "it has those that it had off one"
+    ] * is_said
