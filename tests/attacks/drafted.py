@@ -92,7 +92,7 @@ def _evaluation(draft: Draft) -> None:
     update = draft.metrics.pop("_update", "")
     output = f"output = self.{draft.nets[-1]}(x)\n"
     if draft.chance(0.2) and not any("outputs)" in each for each in draft.above):
-        draft.method("evaluate_full_dataset(self, data_loader)", _whole(draft, update + output))
+        _evaluate_whole(draft, update + output)
         return
     metrics = {"val": "nn.functional.mse_loss(output, y)"}
     metrics.update(draft.draw.sample(EVALUATED, draft.pick((0, 1, 2, 3))))
@@ -115,6 +115,32 @@ def _evaluation(draft: Draft) -> None:
             one = ", ".join(f'"{name}": {draft.pick(REDUCERS)}' for name in metrics)
             one = f"{{{one}}}"
         draft.method("evaluation_reducer(self)", f"return {one}\n")
+
+
+def _evaluate_whole(draft: Draft, output: str) -> None:
+    """evaluate_full_dataset, which may be one of several validations."""
+    body = _whole(draft, output)
+    kind = draft.pick(("", "", "a", "b"))
+    if kind:
+        draft.init.append(f'self.kind = "{kind}"\n')
+        above, called = draft.pick(CHOICES)
+        body = above + body
+        if called:
+            draft.method(f"{called}(self, data_loader)", _whole(draft, output))
+    draft.method("evaluate_full_dataset(self, data_loader)", body)
+
+
+#: What tells one of several validations, and the method that it calls.
+CHOICES = (
+    ('if self.kind == "a":\n    return self.other(data_loader)\n', "other"),
+    ('if not self.kind == "b":\n    return {**self.other(data_loader)}\n', "other"),
+    ('if self.kind in ("a", "c"):\n    return {"val": 1.0}\n', ""),
+    (
+        'if self.kind == "a":\n    found = self.other(data_loader)\n    return found\n'
+        'elif self.kind == "c":\n    return {"val": 2.0}\n',
+        "other",
+    ),
+)
 
 
 def _whole(draft: Draft, output: str) -> str:
