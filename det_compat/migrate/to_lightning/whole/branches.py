@@ -13,13 +13,15 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.whole import kept
+from det_compat.migrate.to_lightning.whole import flow, kept
 from det_compat.migrate.to_lightning.whole.parts import parsed, without_blank
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import above, comments_of
 from det_compat.migrate.tree.trial_attributes import reachable
 
 STEP = "validation_step"
+#: What switches gradients off, as Lightning does where it validates.
+WITHOUT_GRADIENTS = {"torch.no_grad()", "torch.inference_mode()"}
 _Lines = Sequence[cst.BaseStatement]
 
 
@@ -61,6 +63,10 @@ class Branching:
     def branches(self, lines: _Lines, loader: str) -> list[Branch]:
         """The validations that these statements are: one, if nothing tells several apart."""
         lines = _without_end(lines)
+        told = self._told(lines)
+        several = [] if told is None else self.branches(told, loader)
+        if len(several) > 1:
+            return several
         first, rest = (lines[0] if lines else None), lines[1:]
         found: list[Branch] = []
         node: cst.CSTNode | None = first
@@ -79,6 +85,25 @@ class Branching:
             if found
             else [self._inlined(Branch(None, lines, loader))]
         )
+
+    def _told(self, lines: _Lines) -> list[cst.BaseStatement] | None:
+        """Statements that begin with a condition, without the variables above that it asks."""
+        rest, known = [*lines], dict[str, str]()
+        while rest and isinstance(small := syntax.simple(rest[0]), cst.Assign):
+            name, value = syntax.target_of(rest[0]) or "", small.value
+            is_plain = isinstance(value, (cst.Attribute, cst.Subscript)) and name.isidentifier()
+            if not (is_plain and self._is_steady(value)):
+                return None
+            known[name] = syntax.code(value)
+            rest.pop(0)
+        every = parsed(rest)
+        if {*known} & {name for line in every for name in flow.stored(line)} or not known:
+            return None
+        if {*known} & flow.set_otherwise(every) or not (rest and isinstance(rest[0], cst.If)):
+            return None
+        for name, text in known.items():
+            rest = [syntax.replaced(line, name, text) for line in rest]
+        return rest
 
     def _is_steady(self, test: cst.BaseExpression) -> bool:
         """Whether a condition is the same in all hooks of a validation."""
@@ -127,16 +152,21 @@ class Branching:
             for call in (syntax.find(log, cst.Call) if log is not None else ())
             for name in self.own
             if syntax.code(call.func) == f"{self.me}.{name}"
-            and [syntax.code(arg) for arg in call.args] == [branch.loader]
+            and branch.loader in [syntax.code(arg.value) for arg in call.args]
         ]
         if log is None or len(calls) != 1 or not self._is_written_once(method := calls[0][1]):
             return branch
-        lines, loader = [*syntax.body_of(method)], method.params.params[1].name.value
+        given = _given(method, calls[0][0], branch.loader)
+        if given is None:
+            return branch
+        loader, values = given
+        set_first = [syntax.statement(f"{n} = {syntax.code(v)}") for n, v in values.items()]
+        lines = [*syntax.body_of(method)]
         said = _as_comments(lines.pop(0)) if syntax.has_docstring(lines) else []
         lines, value = _returned(lines)
         if value is None or not lines:
             return branch
-        made = without_blank([*lines, _logged(log, calls[0][0], value)])
+        made = without_blank([*set_first, *lines, _logged(log, calls[0][0], value)])
         made[0] = above(made[0], said)
         return replace(branch, lines=made, loader=loader, method=method.name.value)
 
@@ -145,16 +175,45 @@ class Branching:
         name, params = method.name.value, method.params
         every = [n for each in self.own.values() for n in syntax.find(each, cst.Attribute)]
         given = params.params
-        is_plain = not (method.decorators or params.star_kwarg or params.kwonly_params)
-        is_plain &= isinstance(params.star_arg, cst.MaybeSentinel) and len(given) == 2
+        is_plain = not (params.star_kwarg or params.kwonly_params)
+        is_plain &= isinstance(params.star_arg, cst.MaybeSentinel) and len(given) > 1
+        texts = [syntax.code(each.decorator) for each in method.decorators]
         return (
             is_plain
-            and not any(each.default for each in given)
+            and {*texts} <= WITHOUT_GRADIENTS
             and given[0].name.value == self.me
             and [each.attr.value for each in every].count(name) == 1
             and name not in self.asked
             and len(syntax.returns(method)) == 1
         )
+
+
+def _given(
+    method: cst.FunctionDef, call: cst.Call, loader: str
+) -> tuple[str, dict[str, cst.BaseExpression]] | None:
+    """The parameter of a method that is the loader in a call, and what the others are.
+
+    None where that is not to be told.
+    """
+    params = method.params.params[1:]
+    names = [each.name.value for each in params]
+    found = {each.name.value: each.default for each in params if each.default is not None}
+    if not all(isinstance(each, _CONSTANTS) for each in found.values()):
+        return None
+    for at, arg in enumerate(call.args):
+        if arg.star or (arg.keyword is None and at >= len(names)):
+            return None
+        found[arg.keyword.value if arg.keyword else names[at]] = arg.value
+    loaders = [name for name, value in found.items() if syntax.code(value) == loader]
+    if len(loaders) != 1 or {*names} != {*found}:
+        return None
+    given = {name: found[name] for name in names if name != loaders[0]}
+    # Outside of the method, another thing may be named like a parameter.
+    used = {name for value in given.values() for name in syntax.names_in(value)}
+    return (loaders[0], given) if used.isdisjoint({loader, *names}) else None
+
+
+_CONSTANTS = (cst.Name, cst.Integer, cst.Float, cst.SimpleString)
 
 
 #: How many statements are written in each of several validations that share them, at most.

@@ -53,6 +53,7 @@ def needs_cpu(
     """
     raw, is_soft = {*stored(target)}, False
     computing = _COMPUTING | {*_of_self(everything)}
+    models = {*models, *_named(everything, models)}
     for line in body:
         for use in _uses(line, raw, computing, models):
             if use == "hard":
@@ -69,6 +70,16 @@ def _of_self(body: Sequence[ast.stmt]) -> Iterator[str]:
         is_part = isinstance(value, ast.Attribute)
         if isinstance(node, ast.Assign) and is_part and _stem(node.value) in _COMPUTING:
             yield from (name for each in node.targets for name in stored(each))
+
+
+def _named(body: Sequence[ast.stmt], models: Collection[str]) -> Iterator[str]:
+    """The variables that are always one of the models."""
+    nodes = [node for line in body for node in ast.walk(line)]
+    every = [name for line in body for name in stored(line)]
+    for node in nodes:
+        if isinstance(node, ast.Assign) and ast.unparse(node.value) in models:
+            names = {name for each in node.targets for name in stored(each)}
+            yield from (name for name in names if every.count(name) == 1)
 
 
 def _stem(value: ast.expr) -> str:

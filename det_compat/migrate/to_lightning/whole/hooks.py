@@ -17,7 +17,12 @@ import libcst as cst
 from det_compat.migrate.to_lightning.data.loaders import CONVERTING, is_converting
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases
 from det_compat.migrate.to_lightning.whole import flow, kept
-from det_compat.migrate.to_lightning.whole.branches import STEP, Branch, Branching
+from det_compat.migrate.to_lightning.whole.branches import (
+    STEP,
+    WITHOUT_GRADIENTS,
+    Branch,
+    Branching,
+)
 from det_compat.migrate.to_lightning.whole.devices import needs_cpu
 from det_compat.migrate.to_lightning.whole.loaders import unsharded, unwrapped_loader
 from det_compat.migrate.to_lightning.whole.moves import without_moves
@@ -87,7 +92,7 @@ def _split(node: cst.ClassDef, file: LightningFile) -> cst.ClassDef | None:
 def _has_no_other_decorators(step: cst.FunctionDef) -> bool:
     """Whether nothing decorates a step but what switches gradients off, as Lightning does."""
     texts = [syntax.code(each.decorator) for each in step.decorators]
-    return all(text in ("torch.no_grad()", "torch.inference_mode()") for text in texts)
+    return {*texts} <= WITHOUT_GRADIENTS
 
 
 @dataclass(frozen=True)

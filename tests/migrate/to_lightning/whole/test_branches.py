@@ -93,6 +93,49 @@ def test_a_chain_of_validations(tmp_path):
     assert "def scored" not in module and "def rated" not in module
 
 
+ASKED = """\
+    def evaluate_full_dataset(self, data_loader):
+        is_short = self.options["short"]
+        if is_short:
+            return self.scored(self.model, data_loader, limit=3)
+        return self.rated(data_loader)
+"""
+TAKES = """\
+
+    @torch.no_grad()
+    def scored(self, model, loader, scale=2.0, limit=None):
+        found = []
+        for batch in loader:
+            found.append(model(batch).sum().item() * scale)
+        return {"error": np.mean(found[:limit])}
+"""
+
+
+def test_what_a_method_takes_is_set_first(tmp_path):
+    options = (INIT, f"        self.options = dict(context.get_hparams())\n{INIT}")
+    module = made(tmp_path, ASKED + TAKES + RATED, options)
+    assert method(module, "on_validation_epoch_start") == (
+        "def on_validation_epoch_start(self):\n"
+        '    if self.options["short"]:\n'
+        "        self.found = []\n"
+        "        return\n"
+        "\n"
+        "    # Scores.\n"
+        "    self.found = []"
+    )
+    assert method(module, "validation_step") == (
+        "def validation_step(self, batch, batch_idx):\n"
+        '    if self.options["short"]:\n'
+        "        model = self.model\n"
+        "        scale = 2.0\n"
+        "        self.found.append(model(batch).sum().item() * scale)\n"
+        "        return\n"
+        "\n"
+        "    self.found.append(self.model(batch).sum().item())"
+    )
+    assert "        limit = 3\n" in method(module, "on_validation_epoch_end")
+
+
 STEP = '        return {"loss": loss}'
 
 
@@ -109,6 +152,16 @@ STEP = '        return {"loss": loss}'
             FIRST.replace("self.kind ==", "self.options.kind() =="), [], id="it is called"
         ),
         pytest.param(FIRST.replace("self.kind", "KIND[0]"), [], id="not the module's"),
+        pytest.param(
+            FIRST.replace("(data_loader)", "(data_loader, scale)"),
+            [("def scored(self, loader)", "def scored(self, loader, scale)")],
+            id="a method that takes what is named alike",
+        ),
+        pytest.param(
+            FIRST.replace("(data_loader)", "(data_loader, len(data_loader))"),
+            [("def scored(self, loader)", "def scored(self, loader, count)")],
+            id="a method that takes more of the loader",
+        ),
         pytest.param(
             FIRST.replace("data_loader", "self.rows"), [], id="one goes through no loader"
         ),

@@ -403,7 +403,7 @@ EVALUATIONS = {
         if self.kind == "none":
             return {"error": 0.0 * self.first(data_loader)}
         elif self.kind in ("scored", "rated"):
-            return self.scored(data_loader)
+            return self.scored(data_loader, self.model)
         total = 0.0
         for x, y in data_loader:
             total += (self.model(x) - y).sum().item()
@@ -415,12 +415,12 @@ EVALUATIONS = {
             last = (self.model(x) - y).mean().item()
         return last
 
-    def scored(self, loader):
+    def scored(self, loader, net, scale=2.0):
         found, total = [], 0.0
         with torch.no_grad():
             for batch in loader:
                 x, y = self.context.to_device(batch)
-                found.append((self.model(x) - y).abs().cpu().numpy())
+                found.append(scale * (net(x) - y).abs().cpu().numpy())
                 total += 1
         results = {"error": float(np.concatenate(found).mean()), "n": total}
         return results
