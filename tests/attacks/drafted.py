@@ -124,7 +124,7 @@ def _evaluate_whole(draft: Draft, output: str) -> None:
     if kind:
         draft.init.append(f'self.kind = "{kind}"\n')
         above, called = draft.pick(CHOICES)
-        body = above + body
+        body = above.replace("NET", f"self.{draft.nets[-1]}") + body
         if called:
             draft.method(f"{called}(self, data_loader)", _whole(draft, output))
     draft.method("evaluate_full_dataset(self, data_loader)", body)
@@ -135,6 +135,11 @@ CHOICES = (
     ('if self.kind == "a":\n    return self.other(data_loader)\n', "other"),
     ('if not self.kind == "b":\n    return {**self.other(data_loader)}\n', "other"),
     ('if self.kind in ("a", "c"):\n    return {"val": 1.0}\n', ""),
+    (
+        'NET.eval()\nkind = self.kind\nif kind == "a":\n    return self.other(data_loader)\n'
+        'elif kind != "b":\n    raise ValueError(kind)\n',
+        "other",
+    ),
     (
         'if self.kind == "a":\n    found = self.other(data_loader)\n    return found\n'
         'elif self.kind == "c":\n    return {"val": 2.0}\n',

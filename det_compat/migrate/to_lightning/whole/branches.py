@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 import libcst as cst
 
@@ -22,7 +23,7 @@ from det_compat.migrate.tree.trial_attributes import reachable
 STEP = "validation_step"
 #: What switches gradients off, as Lightning does where it validates.
 WITHOUT_GRADIENTS = {"torch.no_grad()", "torch.inference_mode()"}
-_Lines = Sequence[cst.BaseStatement]
+Lines = Sequence[cst.BaseStatement]
 
 
 @dataclass(frozen=True)
@@ -60,47 +61,51 @@ class Branching:
     changed: Collection[str]
     asked: Collection[str]
 
-    def branches(self, lines: _Lines, loader: str) -> list[Branch]:
+    def branches(self, lines: Lines, loader: str) -> list[Branch]:
         """The validations that these statements are: one, if nothing tells several apart."""
-        lines = _without_end(lines)
-        told = self._told(lines)
-        several = [] if told is None else self.branches(told, loader)
-        if len(several) > 1:
-            return several
-        first, rest = (lines[0] if lines else None), lines[1:]
+        lines = without_end(lines)
+        beside = [*takewhile(lambda line: self._is_beside(line, loader), lines)]
+        several = self._several(self._told(lines[len(beside) :]), loader)
+        asked = flow.flow(parsed(beside)).read
+        set_later = {n for each in several for n in flow.flow(parsed(each.lines)).bound}
+        if several and asked.isdisjoint(set_later):
+            return [replace(each, lines=[*beside, *each.lines]) for each in several]
+        return [self._inlined(Branch(None, lines, loader))]
+
+    def _several(self, lines: Lines, loader: str) -> list[Branch]:
+        """The validations that begin with a condition; none if that is no such condition."""
         found: list[Branch] = []
-        node: cst.CSTNode | None = first
+        node: cst.CSTNode | None = lines[0] if lines else None
         while isinstance(node, (cst.If, cst.Else)):
             test = node.test if isinstance(node, cst.If) else None
-            own = _ending([*syntax.body_of(node)], rest)
+            own = _ending([*syntax.body_of(node)], lines[1:])
             if own is None or not (test is None or self._is_steady(test)):
-                return [Branch(None, lines, loader)]
+                return []
             said = (*comments_of(node),) if isinstance(node, cst.If) else ()
             found.append(self._inlined(Branch(test, own, loader, said=said)))
             node = node.orelse if isinstance(node, cst.If) else None
-        if found and found[-1].test is None:
-            return found
-        return (
-            [*found, *self.branches(rest, loader)]
-            if found
-            else [self._inlined(Branch(None, lines, loader))]
-        )
+        is_all = not found or found[-1].test is None
+        return found if is_all else [*found, *self.branches(lines[1:], loader)]
 
-    def _told(self, lines: _Lines) -> list[cst.BaseStatement] | None:
+    def _is_beside(self, line: cst.BaseStatement, loader: str) -> bool:
+        """Whether a statement only calls something that needs neither the loader nor variables."""
+        is_call = syntax.lone_call(line) is not None
+        return is_call and loader not in syntax.names_in(line) and self.me not in _handed(line)
+
+    def _told(self, lines: Lines) -> list[cst.BaseStatement]:
         """Statements that begin with a condition, without the variables above that it asks."""
         rest, known = [*lines], dict[str, str]()
         while rest and isinstance(small := syntax.simple(rest[0]), cst.Assign):
             name, value = syntax.target_of(rest[0]) or "", small.value
             is_plain = isinstance(value, (cst.Attribute, cst.Subscript)) and name.isidentifier()
             if not (is_plain and self._is_steady(value)):
-                return None
+                return []
             known[name] = syntax.code(value)
             rest.pop(0)
         every = parsed(rest)
-        if {*known} & {name for line in every for name in flow.stored(line)} or not known:
-            return None
-        if {*known} & flow.set_otherwise(every) or not (rest and isinstance(rest[0], cst.If)):
-            return None
+        stored = {name for line in every for name in flow.stored(line)}
+        if {*known} & (stored | flow.set_otherwise(every)):
+            return []
         for name, text in known.items():
             rest = [syntax.replaced(line, name, text) for line in rest]
         return rest
@@ -125,7 +130,8 @@ class Branching:
                 return False
             if is_own and isinstance(owner, ast.Attribute) and owner is not value:
                 is_known = isinstance(value, ast.Attribute) or isinstance(value.slice, ast.Constant)
-                return is_known and (owner.attr == "hparams" or self._is_only_asked(owner.attr))
+                is_kept = owner.attr == "hparams" and "hparams" not in self.changed
+                return is_known and (is_kept or self._is_only_asked(owner.attr))
             if is_by_key:
                 return False
         return kept.is_repeatable(value, self.me, self.changed)
@@ -188,6 +194,12 @@ class Branching:
         )
 
 
+def _handed(line: cst.BaseStatement) -> set[str]:
+    """The names that a statement hands on as they are, or asks for in any other way than a part."""
+    owners = {id(each.value) for each in syntax.find(line, cst.Attribute)}
+    return {each.value for each in syntax.find(line, cst.Name) if id(each) not in owners}
+
+
 def _given(
     method: cst.FunctionDef, call: cst.Call, loader: str
 ) -> tuple[str, dict[str, cst.BaseExpression]] | None:
@@ -220,15 +232,17 @@ _CONSTANTS = (cst.Name, cst.Integer, cst.Float, cst.SimpleString)
 _SHARED = 2
 
 
-def _ending(lines: list[cst.BaseStatement], rest: _Lines) -> list[cst.BaseStatement] | None:
+def _ending(lines: list[cst.BaseStatement], rest: Lines) -> list[cst.BaseStatement] | None:
     """All that a block does until a method ends: it returns, or some statements follow."""
     count = len(syntax.returns_in(lines))
-    if len(_without_end(lines)) < len(lines) and count == 1:
-        return _without_end(lines)
-    return [*lines, *rest] if not count and rest and len(rest) <= _SHARED else None
+    if not count and lines and isinstance(syntax.simple(lines[-1]), cst.Raise):
+        return lines
+    if len(without_end(lines)) < len(lines) and count == 1:
+        return without_end(lines)
+    return [*lines, *rest] if not count and len(rest) <= _SHARED else None
 
 
-def _as_one(lines: _Lines) -> cst.BaseStatement | None:
+def _as_one(lines: Lines) -> cst.BaseStatement | None:
     """The statement that logs what a call returns, which may have a name of its own before."""
     if len(lines) == 1:
         return lines[0]
@@ -254,7 +268,7 @@ def _returned(
     return (some[:-1], made.value) if is_named else (some, value)
 
 
-def _without_end(lines: _Lines) -> list[cst.BaseStatement]:
+def without_end(lines: Lines) -> list[cst.BaseStatement]:
     """Statements without a return of nothing at their end."""
     last = syntax.simple(lines[-1]) if lines else None
     is_end = isinstance(last, cst.Return) and last.value is None
@@ -314,43 +328,3 @@ def _as_comments(docstring: cst.BaseStatement) -> list[cst.EmptyLine]:
     text = ast.literal_eval(syntax.code(docstring).strip())
     lines = (line.strip() for line in text.splitlines())
     return [cst.EmptyLine(comment=cst.Comment(f"# {line}")) for line in lines if line]
-
-
-def joined(
-    branches: Sequence[tuple[Branch, _Lines]], *, says: bool = False
-) -> list[cst.BaseStatement]:
-    """The statements of a hook, given what each of several validations does in it.
-
-    Args:
-        branches: the validations, each with its statements.
-        says: whether the comments above what tells them apart belong here.
-    """
-    *some, (last, rest) = branches
-    chain: cst.If | None = None
-    if last.test is None and rest:
-        blocks = [_block(each, [*_without_end(lines), _RETURN], says=says) for each, lines in some]
-        first = rest[0] if not blocks or _is_apart(rest[0]) else above(rest[0], [_BLANK])
-        return [*blocks, first, *rest[1:]]
-    while branches and not branches[-1][1]:
-        branches = branches[:-1]
-    for each, lines in reversed(branches):
-        block = _block(
-            each, lines or [syntax.statement("pass")], says=says and each is branches[0][0]
-        )
-        chain = block.with_changes(orelse=chain)
-    return [] if chain is None else [chain]
-
-
-_RETURN = syntax.statement("return")
-_BLANK = cst.EmptyLine(indent=False)
-
-
-def _is_apart(line: cst.BaseStatement) -> bool:
-    """Whether there is a blank line above a statement."""
-    return any(each.comment is None for each in getattr(line, "leading_lines", ()))
-
-
-def _block(branch: Branch, lines: _Lines, *, says: bool) -> cst.If:
-    assert branch.test is not None
-    said = branch.said if says else ()
-    return cst.If(branch.test, cst.IndentedBlock([*lines]), leading_lines=said)

@@ -162,7 +162,7 @@ class _Validation:
         branches = telling.branches(body[len(docstring) :], self.loader)
         found = [replace(self, loader=each.loader).taken_apart(each) for each in branches]
         pieces = [each for each in found if each is not None]
-        batches = [each.batch for each in pieces if each.branch.lines]
+        batches = [each.batch for each in pieces if each.batch]
         if len(pieces) < len(branches) or len({*batches}) != 1:
             return None
         goes_through_all = any(each.devices is None for each in pieces)
@@ -182,8 +182,11 @@ class _Validation:
 
     def taken_apart(self, branch: Branch) -> _Pieces | None:
         """What is before the loop of a validation, in it, and behind it; None if it has to stay."""
-        if not branch.lines:
-            return _Pieces(branch, Parts([], [], [], cst.Name("batch"), ""), "batch", "mean")
+        if not any(self._is_asked(line) for line in branch.lines):
+            # There are no metrics: Determined made an error of it, unless this raises another.
+            alone = Parts([*branch.lines], [], [], cst.Name("batch"), "")
+            is_plain = not kept.draws(parsed(branch.lines), self.file.elsewhere.texts)
+            return _Pieces(branch, alone, "", "mean") if is_plain else None
         found = parts_of(branch.lines, self.loader)
         if found is None or not flow.is_plain(parsed(found.all)) or self._logs_early(found):
             return None
@@ -201,6 +204,11 @@ class _Validation:
         logged = apart(indexed, self.me)
         devices = reduction(parsed(logged.body), parsed(logged.after), self.me)
         return _Pieces(branch, indexed, batch, None if is_apart else devices)
+
+    def _is_asked(self, line: cst.BaseStatement) -> bool:
+        """Whether a statement asks for the loader, or logs something."""
+        nodes = [each for top in parsed([line]) for each in ast.walk(top)]
+        return self.loader in syntax.names_in(line) or any(kept.is_log(n, self.me) for n in nodes)
 
     def _is_converted(self, parts: Parts) -> bool:
         """Whether batches are as Lightning would give them, with tensors for NumPy's arrays."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.whole.branches import STEP, Branch, joined
+from det_compat.migrate.to_lightning.whole.branches import STEP, Branch, Lines, without_end
 from det_compat.migrate.to_lightning.whole.parts import without_blank
 from det_compat.migrate.to_lightning.whole.shares import SUMMED
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.marks import above
 
 START, END = "on_validation_epoch_start", "on_validation_epoch_end"
 _SAID = "# on several devices, the {} of what each finds in its share of the data"
@@ -115,3 +117,68 @@ class _Logging(cst.CSTTransformer):
             given = syntax.expression(f'f(reduce_fx="{self._devices}")')
             args += given.args if isinstance(given, cst.Call) else ()
         return updated.with_changes(args=syntax.without_commas(args))
+
+
+def joined(
+    branches: Sequence[tuple[Branch, Lines]], *, says: bool = False
+) -> list[cst.BaseStatement]:
+    """The statements of a hook, given what each of several validations does in it.
+
+    Args:
+        branches: the validations, each with its statements.
+        says: whether the comments above what tells them apart belong here.
+    """
+    if len(branches) == 1:
+        return [*branches[0][1]]
+    shared = [
+        same[0]
+        for same in takewhile(_are_same, zip(*(lines for _, lines in branches), strict=False))
+    ]
+    branches = [(each, lines[len(shared) :]) for each, lines in branches]
+    return [*shared, *_told_apart(branches, says=says)]
+
+
+def _are_same(lines: Sequence[cst.BaseStatement]) -> bool:
+    """Whether several validations begin with the same statement, which is no end of them."""
+    small = syntax.simple(lines[0])
+    is_end = isinstance(small, (cst.Return, cst.Raise))
+    return len({syntax.code(line).strip() for line in lines}) == 1 and not is_end
+
+
+def _told_apart(branches: Sequence[tuple[Branch, Lines]], *, says: bool) -> list[cst.BaseStatement]:
+    """The statements of a hook that some validations do and others do not."""
+    *some, (last, rest) = branches
+    chain: cst.If | None = None
+    if last.test is None and rest:
+        blocks = [_block(each, _returning(lines), says=says) for each, lines in some]
+        first = rest[0] if not blocks or _is_apart(rest[0]) else above(rest[0], [_BLANK])
+        return [*blocks, first, *rest[1:]]
+    while branches and not branches[-1][1]:
+        branches = branches[:-1]
+    for each, lines in reversed(branches):
+        block = _block(
+            each, lines or [syntax.statement("pass")], says=says and each is branches[0][0]
+        )
+        chain = block.with_changes(orelse=chain)
+    return [] if chain is None else [chain]
+
+
+_RETURN = syntax.statement("return")
+_BLANK = cst.EmptyLine(indent=False)
+
+
+def _is_apart(line: cst.BaseStatement) -> bool:
+    """Whether there is a blank line above a statement."""
+    return any(each.comment is None for each in getattr(line, "leading_lines", ()))
+
+
+def _returning(lines: Lines) -> list[cst.BaseStatement]:
+    """Statements with a return at their end, unless they raise something there."""
+    is_raise = bool(lines) and isinstance(syntax.simple(lines[-1]), cst.Raise)
+    return [*lines] if is_raise else [*without_end(lines), _RETURN]
+
+
+def _block(branch: Branch, lines: Lines, *, says: bool) -> cst.If:
+    assert branch.test is not None
+    said = branch.said if says else ()
+    return cst.If(branch.test, cst.IndentedBlock([*lines]), leading_lines=said)

@@ -136,6 +136,55 @@ def test_what_a_method_takes_is_set_first(tmp_path):
     assert "        limit = 3\n" in method(module, "on_validation_epoch_end")
 
 
+NONE_LEFT = """\
+    def evaluate_full_dataset(self, data_loader):
+        self.model.eval()
+        kind = self.options.kind
+        # the first of all
+        if kind == "a":
+            return self.scored(data_loader)
+        elif kind == "b":
+            print("b")
+            return self.rated(data_loader)
+        else:
+            raise ValueError(kind)
+"""
+
+
+def test_what_all_begin_with_and_what_is_no_validation(tmp_path):
+    options = (INIT, f"        self.options = Options(context.get_hparams())\n{INIT}")
+    module = made(
+        tmp_path, NONE_LEFT.replace('            print("b")\n', "") + SCORED + RATED, options
+    )
+    assert method(module, "on_validation_epoch_start") == (
+        "def on_validation_epoch_start(self):\n"
+        "    self.model.eval()\n"
+        '    if self.options.kind == "a":\n'
+        "        # Scores.\n"
+        "        self.found = []\n"
+        "        return\n"
+        '    if self.options.kind == "b":\n'
+        "        # Scores.\n"
+        "        self.found = []\n"
+        "        return\n"
+        "\n"
+        "    raise ValueError(self.options.kind)"
+    )
+    assert method(module, "validation_step") == (
+        "def validation_step(self, batch, batch_idx):\n"
+        "    # the first of all\n"
+        '    if self.options.kind == "a":\n'
+        "        self.found.append(self.model(batch).sum().item())\n"
+        '    elif self.options.kind == "b":\n'
+        "        self.found.append(self.model(batch).sum().item())"
+    )
+
+
+def test_a_branch_with_more_than_a_method_stays_one_step(tmp_path):
+    options = (INIT, f"        self.options = Options(context.get_hparams())\n{INIT}")
+    assert "batch_size=None" in made(tmp_path, NONE_LEFT + SCORED + RATED, options)
+
+
 STEP = '        return {"loss": loss}'
 
 
