@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from det_compat.analysis.tree import SKIPPED
+from det_compat.analysis.written import written_hparams
 from det_compat.migrate.configs import configs_of, trial_arguments
 from det_compat.migrate.results import FileResult, Migration
 
@@ -36,12 +37,15 @@ def verify_migration(
 
     with tempfile.TemporaryDirectory(prefix="det-compat-migrate-") as folder:
         bases = _bases(migration)
+        scripts = [
+            ast.parse(file.before) for file in migration.files if file.trials or file.is_changed
+        ]
         found = [
             (f"{file.path}:{name}{label}", Pair((file.path, name), (copy, name), *arguments))
             for file, copy in _copies(paths, migration, Path(folder))
             for name in file.trials
             if name not in bases or configs_of(file.path, name)
-            for label, arguments in _arguments(file.path, name, hparams, configs)
+            for label, arguments in _arguments(file.path, name, hparams, configs, scripts)
         ]
         verdicts = (
             verify_all([pair for _, pair in found], batches=batches, package=package)
@@ -59,12 +63,25 @@ def _bases(migration: Migration) -> set[str]:
 
 
 def _arguments(
-    path: Path, name: str, hparams: dict[str, Any] | None, configs: Sequence[str]
+    path: Path,
+    name: str,
+    hparams: dict[str, Any] | None,
+    configs: Sequence[str],
+    scripts: Sequence[ast.Module],
 ) -> list[tuple[str, tuple[dict[str, Any], dict[str, Any] | None]]]:
-    """What to train a trial with, and how to name it: the configs that are given, or all it has."""
-    files: Sequence[str | None] = configs or [each.file for each in configs_of(path, name)]
-    named = [(f" ({Path(file).name})", trial_arguments(hparams, file)) for file in files if file]
-    return named or [("", trial_arguments(hparams, None))]
+    """What to train a trial with, and how to name it: the configs that are given, or all it has.
+
+    What a config of a script does not say, or there is none, one of the scripts may have written.
+    """
+    own = configs_of(path, name)
+    starts = [getattr(each.entrypoint, "trial", each.entrypoint) for each in own]
+    by_script = not any(f"{each}".endswith(f":{name}") for each in starts)
+    written = written_hparams(scripts, name) if by_script and not configs else None
+    found = []
+    for file in configs or [each.file for each in own if each.file]:
+        space, config = trial_arguments(hparams, file)
+        found.append((f" ({Path(file).name})", ({**(written or {}), **space}, config)))
+    return found or [("", trial_arguments(hparams or written, None))]
 
 
 def outcome(verdict: Verdict) -> str:

@@ -109,3 +109,56 @@ def test_the_files_of_the_folder_that_it_is_called_in_are_the_migrated_ones(
     assert main([*command, *hparams]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
     assert last == "model_def.py:Trial: verified: 3 batches, every tensor bit for bit"
+
+
+SCRIPT = """\
+import argparse
+
+import torch
+from determined import pytorch
+
+
+class Trial(pytorch.PyTorchTrial):
+    def __init__(self, context, hparams):
+        self.context, self.hparams = context, hparams
+        self.model = context.wrap_model(torch.nn.Linear(hparams["width"], 1))
+        self.opt = context.wrap_optimizer(torch.optim.SGD(self.model.parameters(), hparams["lr"]))
+
+    def build_training_data_loader(self):
+        return pytorch.DataLoader(torch.eye(self.hparams["width"]), batch_size=2)
+
+    def build_validation_data_loader(self):
+        return pytorch.DataLoader(torch.eye(self.hparams["width"]), batch_size=2)
+
+    def train_batch(self, batch, epoch_idx, batch_idx):
+        loss = self.model(batch).square().mean()
+        self.context.backward(loss)
+        self.context.step_optimizer(self.opt)
+        return {"loss": loss}
+
+    def evaluate_batch(self, batch):
+        return {"error": self.model(batch).square().mean()}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--lr", type=float, default=0.1)
+    parser.add_argument("--width", type=int, default=4)
+    args = parser.parse_args()
+    with pytorch.init() as context:
+        trial = Trial(context, {"lr": args.lr, "width": args.width})
+        pytorch.Trainer(trial, context).fit(max_length=pytorch.Batch(4))
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_a_trial_has_the_hyperparameters_that_its_script_says(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "executable", executable())
+    (tmp_path / "train.py").write_text(SCRIPT)
+    command = ["migrate", str(tmp_path), "--to", "lightning", "--verify", "--batches", "4"]
+    assert main(command) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.endswith("train.py:Trial: verified: 4 batches, every tensor bit for bit")

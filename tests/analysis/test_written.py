@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from det_compat.analysis.written import written_hparams
+
+TAIL = """
+with pytorch.init(hparams=hparams) as context:
+    pytorch.Trainer(Trial(context), context).fit()
+"""
+OPTIONS = """
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float, default=0.1)
+parser.add_argument("-w", "--hidden-width", default=WIDTH)
+parser.add_argument("--wide", action="store_true")
+parser.add_argument("--size", dest="n", default=3)
+args = parser.parse_args()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("hparams = {'lr': 0.1, 'sizes': (4, 2), 'deep': {'er': -1}}", True),
+        ("SIZES = [4, 2]\nLR = 0.1\nhparams = dict(lr=LR, sizes=SIZES, deep=dict(er=-1))", True),
+        ("BASE = {'lr': 0.1, 'sizes': [4, 2]}\nhparams = {**BASE, 'deep': {'er': -1}}", True),
+        ("hparams = {'lr': read(), 'sizes': [4, 2], 'deep': {'er': -1}}", False),
+        ("lr = 0.1\nlr = 0.2\nhparams = {'lr': lr}", False),
+        ("hparams = {**hparams}", False),
+        ("hparams = json.load(open('hparams.json'))", False),
+    ],
+)
+def test_what_is_written_out_is_known(text, expected):
+    found = written_hparams([ast.parse(text + TAIL)], "Trial")
+    known = {"lr": 0.1, "sizes": [4, 2], "deep": {"er": -1}}
+    assert found is None if not expected else {**found, "sizes": [*found["sizes"]]} == known
+
+
+def test_options_have_their_defaults():
+    text = "WIDTH = 8\n" + OPTIONS
+    own = "hparams = {'lr': args.lr, 'width': args.hidden_width, 'n': args.n, 'wide': args.wide}"
+    expected = {"lr": 0.1, "width": 8, "n": 3, "wide": False}
+    assert written_hparams([ast.parse(f"{text}{own}{TAIL}")], "Trial") == expected
+    every = {"lr": 0.1, "hidden_width": 8, "wide": False, "n": 3}
+    made = written_hparams([ast.parse(f"{text}hparams = vars(args){TAIL}")], "Trial")
+    assert made == every
+
+
+def test_an_option_without_a_default_is_not_known():
+    text = OPTIONS.replace(", default=WIDTH", "")
+    own = "hparams = {'lr': args.lr, 'width': args.hidden_width}"
+    assert written_hparams([ast.parse(f"{text}{own}{TAIL}")], "Trial") is None
+
+
+def test_hyperparameters_beside_the_context_are_those_of_the_trial():
+    text = "with pytorch.init() as context:\n    trial = Trial(context, {'lr': 1})\n"
+    others = ast.parse("with pytorch.init(hparams={'lr': 2}) as c:\n    Other(c)\n")
+    assert written_hparams([others, ast.parse(text)], "Trial") == {"lr": 1}
+    assert written_hparams([others], "Trial") is None
