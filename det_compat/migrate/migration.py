@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -54,7 +54,6 @@ TARGETS: dict[str, tuple[type[Target], ...]] = {
 }
 
 _Made: TypeAlias = tuple[dict[Path, FileResult], dict[Path, str]]
-_Work: TypeAlias = Callable[[dict[Path, Source], dict[Path, bytes]], _Made]
 
 
 @without_collector()
@@ -87,15 +86,14 @@ def migrate(
     grouped = groups([sources[path] for path in texts])
     jobs = [{path: texts[path] for path in group if path not in aside} for group in grouped]
     jobs = [job for job in jobs if any(map(_USES.search, job.values()))]
-    size = sum(len(text) for job in jobs for text in job.values())
+    sizes = [sum(map(len, job.values())) for job in jobs]
+    made: Iterable[_Made]
     work = partial(_rewritten, to, _imported_names(sources.values()))
-    processes = min(processes, len(jobs), size // _BYTES_OF_A_PROCESS)
-    if processes > 1:
-        # A syntax tree that another process gets is longer on its way than it takes to parse.
-        roots = {path: sources[path].root for path in texts}
-        made = in_processes(partial(_read_and_rewritten, work, roots), jobs, processes)
+    if 2 * max(sizes, default=0) > sum(sizes):
+        # Most is one project, whose files share what each step has found out of all of them.
+        made = (work(sources, processes, job) for job in jobs)
     else:
-        made = (work(sources, job) for job in jobs)
+        made = in_processes(partial(work, sources, 1), jobs, _useful(processes, sum(sizes)))
     for rewritten, more in made:
         results |= rewritten
         unreadable |= more
@@ -111,20 +109,27 @@ def migrate(
     return Migration(files, using(others, files), left_out, aside, copies)
 
 
-def _read_and_rewritten(work: _Work, roots: dict[Path, Path], texts: dict[Path, bytes]) -> _Made:
-    return work({path: parsed(path, roots[path], text) for path, text in texts.items()}, texts)
+def _useful(processes: int, size: int) -> int:
+    """How many processes are worth their while for so many bytes."""
+    return min(processes, size // _BYTES_OF_A_PROCESS)
 
 
 def _rewritten(
-    to: str, exported: dict[str, set[str]], sources: dict[Path, Source], texts: dict[Path, bytes]
+    to: str,
+    exported: dict[str, set[str]],
+    sources: dict[Path, Source],
+    processes: int,
+    texts: dict[Path, bytes],
 ) -> _Made:
     """The files of a group as the steps to a target leave them, and why some cannot be read."""
     analyses = _Analyses(sources, texts)
     made = {path: FileResult(path, text, text) for path, text in texts.items()}
+    processes = _useful(processes, sum(map(len, texts.values())))
     with without_collector():
         for step in TARGETS[to]:
-            made = _step(step, analyses, made)
-        made = {path: _tidied(result, exported) for path, result in made.items()}
+            made = _step(step, analyses, made, processes)
+        tidied = in_processes(partial(_tidied, exported), [*made.values()], processes)
+        made = {result.path: result for result in tidied}
     # The analysis may have found more that cannot be read.
     return made, {p: sources[p].unreadable[0].reason for p in texts if sources[p].unreadable}
 
@@ -176,7 +181,7 @@ def _imported_names(sources: Iterable[Source]) -> dict[str, set[str]]:
     return found
 
 
-def _tidied(result: FileResult, exported: dict[str, set[str]]) -> FileResult:
+def _tidied(exported: dict[str, set[str]], result: FileResult) -> FileResult:
     """The file without what rewriting has left over: imports without a use, and long lines."""
     if not result.is_changed:
         return result
@@ -219,7 +224,7 @@ class _Analyses:
 
 
 def _step(
-    step: type[Target], analyses: _Analyses, results: dict[Path, FileResult]
+    step: type[Target], analyses: _Analyses, results: dict[Path, FileResult], processes: int
 ) -> dict[Path, FileResult]:
     texts = {path: result.after for path, result in results.items() if not result.problem}
     if not step.is_needed(texts.values()):
@@ -228,7 +233,8 @@ def _step(
     # What is found out of all files together keeps all of them as they are where it fails.
     with problems.of(*texts):
         target = step(analyses.of(texts), texts, problems)
-        return {path: _apply(target, result) for path, result in results.items()}
+        made = in_processes(partial(_apply, target), [*results.values()], processes)
+        return {result.path: result for result in made}
     return {path: _failed(r, problems) if path in texts else r for path, r in results.items()}
 
 

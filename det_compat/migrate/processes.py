@@ -5,6 +5,7 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import get_context
 from typing import Any, TypeVar
 
 _Job = TypeVar("_Job")
@@ -14,8 +15,15 @@ _Result = TypeVar("_Result")
 def in_processes(
     work: Callable[[_Job], _Result], jobs: Sequence[_Job], processes: int
 ) -> Iterator[_Result]:
-    """What comes of each job, in their order, by so many processes."""
-    with ProcessPoolExecutor(processes, initializer=_begin, initargs=(work,)) as pool:
+    """What comes of each job, in their order, by so many processes.
+
+    They are forks, since syntax trees are longer on their way to another process than they take to
+    parse: ``work`` has all that each job needs, and only the jobs and their results are sent.
+    """
+    if min(processes, len(jobs)) < 2:
+        yield from map(work, jobs)
+        return
+    with ProcessPoolExecutor(processes, get_context("fork"), _begin, (work,)) as pool:
         try:
             yield from pool.map(_done, jobs)
         except BaseException:
@@ -25,7 +33,7 @@ def in_processes(
 
 
 def _begin(work: Callable[[Any], Any]) -> None:
-    """Keep what each job of this process needs, which is sent once.
+    """Keep what each job of this process needs.
 
     Ctrl-C reaches every process of a terminal, and the first one says what comes of it.
     """

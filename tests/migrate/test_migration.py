@@ -129,22 +129,22 @@ def test_what_was_read_is_not_left_out(tmp_path: Path) -> None:
     assert [*found.left_out] == [tmp_path / "c.py"]
 
 
+@pytest.mark.parametrize("shared", ["", "import one\n"])
 def test_two_processes_make_of_files_what_one_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shared: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    texts = {
-        "a/one.py": OLD,
-        "b/two.py": trial(),
-        "c/three.py": "import determined\nx = " + "not " * 1500 + "y\n",
-    }
+    """Of several projects, and of one whose files import one another."""
+    texts = {"one.py": OLD, "two.py": shared + trial()}
+    if not shared:  # since what cannot be read keeps its whole project as it is
+        texts["three.py"] = "import determined\nx = " + "not " * 1500 + "y\n"
     for name, text in texts.items():
-        (tmp_path / name).parent.mkdir()
-        (tmp_path / name).write_text(text)
+        folder = tmp_path if shared else tmp_path / name.removesuffix(".py")
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
     monkeypatch.setattr(migration, "_BYTES_OF_A_PROCESS", 1)
     made = [migration.migrate([str(tmp_path)], "lightning", processes=each) for each in (1, 2)]
     assert made[0] == made[1]
-    assert len(made[0].changed) == 2
-    assert len(made[0].failed) == 1
+    assert (len(made[0].changed), len(made[0].failed)) == (2, len(texts) - 2)
 
 
 def test_nothing_needs_the_matchers_of_libcst() -> None:
