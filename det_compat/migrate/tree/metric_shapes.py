@@ -1,13 +1,21 @@
 """What is known of the shape of metrics without running anything."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import libcst as cst
 
 from det_compat.analysis.expressions import words
-from det_compat.migrate.tree.syntax import argument, code, find, names_in, pairs, self_name
+from det_compat.migrate.tree.syntax import (
+    argument,
+    body_of,
+    code,
+    find,
+    names_in,
+    pairs,
+    self_name,
+)
 from det_compat.migrate.tree.trial_attributes import values_set
 
 _SCALAR_METHODS = words("mean sum item max min norm prod std var numel size dim")
@@ -297,12 +305,28 @@ def may_be_none(node: cst.BaseExpression, nones: Collection[str]) -> bool:
 
 
 def nones(method: cst.FunctionDef) -> set[str]:
-    """The local variables that are set to a text, a dict or None somewhere."""
+    """The local variables that are set to a text, a dict or None somewhere, and may stay so."""
+    lines = body_of(method)
     return {
         code(target)
-        for target, value in values_set(method)
+        for at, line in enumerate(lines)
+        for target, value in values_set(line)
         if isinstance(target, cst.Name) and (is_no_number(value) or may_be_none(value, ()))
+        if not _is_set_anew(target.value, lines[at + 1 :])
     }
+
+
+def _is_set_anew(name: str, lines: Sequence[cst.BaseStatement]) -> bool:
+    """Whether a variable gets another value on each way to what is returned below."""
+    for line in lines:
+        if any(find(line, cst.Return)):
+            return False
+        if isinstance(line, cst.SimpleStatementLine) and any(
+            code(target) == name and name not in names_in(value)
+            for target, value in values_set(line)
+        ):
+            return True
+    return False
 
 
 def returned(method: cst.FunctionDef) -> list[cst.BaseExpression]:

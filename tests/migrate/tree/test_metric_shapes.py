@@ -132,6 +132,11 @@ def test_metrics_of_a_variable_are_sorted_out_where_they_are_known_to_be_odd(tmp
         ("m = {}; m['a'] = f'{x}'; return m", {"none"}),
         ("return x.tolist()", {"many"}),
         ("return {'a': x if m else None}", {"many"}),
+        ("y = None; return {'a': y}", {"many"}),
+        ("y = None\n    y = x + m\n    return {'a': y}", set()),
+        ("y = None\n    y = y if m else x\n    return {'a': y}", {"many"}),
+        ("y = None\n    if m:\n        y = x\n    return {'a': y}", {"many"}),
+        ("y = None\n    if m:\n        return {'a': y}\n    y = x\n    return {'a': y}", {"many"}),
     ],
 )
 def test_odd_kinds(text, kinds):

@@ -8,6 +8,7 @@ import libcst as cst
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.class_facts import ClassFacts
+from det_compat.migrate.to_lightning.early.moved_devices import is_class
 from det_compat.migrate.to_lightning.metrics.reducers import FUNCTION_METRIC, METRIC_OF
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.tree import syntax
@@ -44,11 +45,30 @@ def metric_class(
     """
     if _is_function(node, file):
         return FUNCTION_METRIC
-    made = [node] if isinstance(node, cst.Call) else values.get(syntax.code(node), [])
-    calls = [call for call in made if isinstance(call, cst.Call)]
-    is_object = bool(made) and len(calls) == len(made)
-    is_reducer = is_object and all(_is_reducers(call.func, file) for call in calls)
+    makers = _makers(node, values)
+    is_reducer = bool(makers) and all(_is_reducers(maker, file) for maker in makers)
     return "" if is_reducer else METRIC_OF
+
+
+def unread_classes(
+    node: cst.BaseExpression, file: LightningFile, values: Mapping[str, Sequence[cst.CSTNode]]
+) -> list[str]:
+    """The classes of what is wrapped as a reducer, if it has no others and nobody has read these.
+
+    The arguments are those of ``metric_class``.
+    """
+    found = [syntax.code(maker) for maker in _makers(node, values)]
+    are_unread = all(is_class(name) and file.elsewhere.is_unread(name) for name in found)
+    return [*dict.fromkeys(found)] if are_unread else []
+
+
+def _makers(
+    node: cst.BaseExpression, values: Mapping[str, Sequence[cst.CSTNode]]
+) -> list[cst.BaseExpression]:
+    """What is called to make what is wrapped; empty if something else may be."""
+    made = [node] if isinstance(node, cst.Call) else values.get(syntax.code(node), [])
+    calls = [call.func for call in made if isinstance(call, cst.Call)]
+    return calls if len(calls) == len(made) else []
 
 
 def _is_function(node: cst.BaseExpression, file: LightningFile) -> bool:

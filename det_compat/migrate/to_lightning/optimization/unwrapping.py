@@ -3,8 +3,11 @@
 import libcst as cst
 
 from det_compat.migrate.line_length import INDENT, dedented
-from det_compat.migrate.to_lightning.early.moved_devices import is_class
-from det_compat.migrate.to_lightning.metrics.reducer_kinds import metric_class, values_of
+from det_compat.migrate.to_lightning.metrics.reducer_kinds import (
+    metric_class,
+    unread_classes,
+    values_of,
+)
 from det_compat.migrate.to_lightning.optimization.containers import (
     handed_out,
     hidden,
@@ -173,10 +176,11 @@ class _Unwrapping(FileTransformer[LightningFile]):
         ):
             self.mark("Lightning must be given this model, in an attribute of the module")
         if name == "reducer" and (metric := metric_class(wrapped, self.file, self._made)):
-            made = syntax.code(wrapped.func) if isinstance(wrapped, cst.Call) else ""
-            if is_class(made) and self.file.elsewhere.is_unread(made):
+            unread = unread_classes(wrapped, self.file, self._made)
+            if not unread:
+                return syntax.expression(f"{metric}({syntax.code(wrapped)})")
+            for made in unread:
                 self.mark(f"{made} is in none of these files, and has to be a torchmetrics.Metric")
-            return syntax.expression(f"{metric}({syntax.code(wrapped)})")
         if not _depth(updated):
             return wrapped
         # What stands below the call stays deeper than the statement.

@@ -371,5 +371,12 @@ def test_a_reducer_of_a_class_that_nobody_has_read_is_marked(tmp_path):
     made = rewritten(tmp_path, imports + trial(("lr=0.1))\n", WRAPPED)))
     said = "# MIGRATE: Mean is in none of these files, and has to be a torchmetrics.Metric"
     assert said in made
+    assert method(made, "__init__").endswith("self.mean = Mean()")
+    assert "metric_of" not in made
+    held = WRAPPED.replace("self.mean =", "mean = Mean()\n        self.mean =")
+    held = held.replace("(Mean()", "(mean")
+    made = rewritten(tmp_path, imports + trial(("lr=0.1))\n", held)))
+    assert f"        {said}" in made and "self.mean = mean\n" in made
+    assert "metric_of" not in made
     made = rewritten(tmp_path, imports + trial(("lr=0.1))\n", WRAPPED.replace("Mean()", "over"))))
     assert "MIGRATE" not in made
