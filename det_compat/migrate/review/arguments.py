@@ -20,14 +20,20 @@ def refused(after: Code, text: Text, trials: tuple[str, ...]) -> Iterator[Findin
         if node is None or any(base.endswith("PyTorchTrial") for base in after.ancestors(node)[1]):
             continue
         init = after.constructor(name, node)
-        for config in configs_of(text.path, name):
-            for problem in _problems(init, config):
+        configs = configs_of(text.path, name)
+        known = {each for config in configs for each in config.hyperparameters.space}
+        # What no config has, the trial needed as much: who starts it has to say it.
+        untold = {*keywords(init)} - known if init is not None else set()
+        for config in configs:
+            for problem in _problems(init, config, untold):
                 file = Path(config.file or "").name
                 line = init.lineno if init in methods(node).values() and init else node.lineno
                 yield Finding(line, f"{file} {problem}")
 
 
-def _problems(init: ast.FunctionDef | None, config: ExperimentConfig) -> Iterator[str]:
+def _problems(
+    init: ast.FunctionDef | None, config: ExperimentConfig, untold: Collection[str]
+) -> Iterator[str]:
     given = config.hyperparameters.space.keys()
     if init is None:
         # LightningModule's own takes nothing, which is what a trial of no hyperparameters wants.
@@ -36,7 +42,7 @@ def _problems(init: ast.FunctionDef | None, config: ExperimentConfig) -> Iterato
     if "hparams" in known:
         # A script gives all of them as one dict.
         return
-    lacking = sorted(required - given - _SECTIONS - flat_values(config.raw).keys())
+    lacking = sorted(required - given - _SECTIONS - flat_values(config.raw).keys() - {*untold})
     # A script gives its trial what it likes, whatever its config has.
     if lacking and config.entrypoint is not None and config.entrypoint.trial is None:
         return
@@ -83,7 +89,8 @@ def misfits(after: Code, text: Text, trials: Collection[str]) -> Iterator[Findin
         is_extra = len(args) > len(named) and not takes_any
         is_unknown = inits[name].args.kwarg is None and bool(words - known - {None})
         if is_extra or is_unknown or (required - given and not is_open):
-            takes = ", ".join(sorted(known)) or "nothing"
+            any_name = ["hyperparameters by name"] if inits[name].args.kwarg is not None else []
+            takes = ", ".join([*sorted(known), *any_name]) or "nothing"
             yield Finding(
                 call.lineno, f"{name} is a LightningModule, which takes {takes} and no context"
             )

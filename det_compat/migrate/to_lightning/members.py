@@ -302,6 +302,8 @@ class _Members(LightningTransformer):
         init = self.functions[0]
         targets = (syntax.code(target.target) for target in syntax.find(init, cst.AssignTarget))
         is_one = name in (param.name.value for param in init.params.kwonly_params)
+        # One that is None is not there, and must not be taken for a value.
+        is_one &= self.plan is None or name not in self.plan.arguments.absent
         return cst.Name(name) if is_one and name not in targets else value
 
     def _text(self, member: str, table: dict[str, str]) -> str | None:
@@ -315,7 +317,7 @@ class _Members(LightningTransformer):
             return table.get(member)
         new = {line for start, line in _IMPORTS.items() if start in text}
         self.file.imports.new |= {n for n in new if n.split()[-1] not in self.file.names}
-        is_named = self.plan is not None and self.plan.is_whole
+        is_named = self.plan is not None and self.plan.is_single
         return text if is_named else text.replace(*_WORLD_SIZE)
 
     def _moved(self, module: str, call: cst.Call) -> cst.BaseExpression:

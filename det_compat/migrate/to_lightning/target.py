@@ -348,7 +348,7 @@ class Lightning(Target):
         nodes = (source.tree, *(each for each, _ in source.trials.values()))
         every, *stepping = (len(source.symbols.calls(n, "step_optimizer")) for n in nodes)
         steps_elsewhere = every > sum(stepping)
-        configs = configs_of(path, node.name.value) if is_whole else []
+        configs = configs_of(path, node.name.value) if is_single else []
         taken = parameters_of(
             node,
             [(each.tree, each.symbols) for each in (source, *helpers)],
@@ -356,12 +356,12 @@ class Lightning(Target):
             configs,
             settings=self._settings,
             others=[other for other, _ in source.trials.values()],
-            is_whole=is_whole,
+            is_whole=is_single,
         )
-        if not is_whole:
+        if not is_single:
             # What one class of a family asks the config for is given to each.
             taken = replace(taken, sections=distinct((*taken.sections, *self._asked(scope))))
-        taken = self._given.taken(node.name.value, taken, is_whole=is_whole)
+        taken = self._given.taken(node.name.value, taken, is_whole=is_single)
         accumulates = None
         if is_whole and not steps_elsewhere and BATCHES not in taken.types:
             accumulates = accumulation(

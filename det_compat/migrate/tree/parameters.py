@@ -1,8 +1,8 @@
 """What the constructor of a LightningModule takes: hyperparameters, and sections of the config.
 
 A name that every config of the class has becomes a parameter, with the value of the first config
-for its default. What only some of them have, or what the code asks for without being sure that it
-is there, comes in by ``**hparams``, so that ``"name" in self.hparams`` says what it said.
+for its default. What else configs have, or the code asks for, is one, too, where that can be
+(``from_config/closed.py``), and comes in by ``**hparams`` otherwise.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ class Arguments:
         needs: the names that the code asks for; with those of configs where bases get the rest.
         is_whole: whether more is done with that dict than to look one up.
         settings: which of the types are values of the config, and how to look them up in one.
+        absent: the names that are no hyperparameters where they are None, as nobody gives them.
     """
 
     types: dict[str, str] = field(default_factory=dict)
@@ -79,6 +80,7 @@ class Arguments:
     needs: frozenset[str] = frozenset()
     is_whole: bool = False
     settings: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
+    absent: frozenset[str] = frozenset()
 
     @property
     def named(self) -> dict[str, str]:
@@ -145,7 +147,7 @@ def arguments(
     none = {n for space in spaces for n, item in space.items() if item == Const(None)}
     defaults = {**{name: None for name in named if name in none}, **defaults}
     return Arguments(
-        {name: annotation_of(name, _values(name, spaces)) for name in named},
+        {name: annotation_of(name, values_of(name, spaces)) for name in named},
         {**{name: defaults[name] for name in named if name in defaults}, **lacking},
         not {*known, *own.read, *around.read} <= {*named},
         sections,
@@ -155,7 +157,7 @@ def arguments(
     )
 
 
-def _values(name: str, spaces: Sequence[dict[str, Any]]) -> Iterator[Any]:
+def values_of(name: str, spaces: Sequence[dict[str, Any]]) -> Iterator[Any]:
     """The values of a hyperparameter in all configs; of a range, one of its type."""
     for item in (space[name] for space in spaces if name in space):
         if isinstance(item, Const):

@@ -31,7 +31,9 @@ def test_a_getter_that_is_only_called_asks_for_what_it_names(more, is_open, tmp_
     kept = f"self.context = context\n        get = context.get_hparam{more}"
     source = trial(("self.context = context", kept), ("lr=0.1", 'lr=get("lr")'))
     configs = {"const": "lr: 1.0, global_batch_size: 4", "other": "global_batch_size: 4"}
-    assert ("**hparams" in signature(tmp_path, source, **configs)) is is_open
+    made = signature(tmp_path, source, **configs)
+    assert ("lr: float | None = None" in made) is is_open
+    assert ("lr: float = 1.0" in made) is not is_open
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,7 @@ def test_a_function_may_look_for_more_than_a_config_has(asks, is_open, tmp_path)
     kept = "self.context = context\n        self.built = build(context.get_hparams())"
     source = trial(("class Trial", helper), ("self.context = context", kept))
     made = signature(tmp_path, source, const="lr: 1.0, global_batch_size: 4")
-    assert ("**hparams" in made) is is_open
+    assert ("depth: Any = None" in made) is is_open
 
 
 @pytest.mark.parametrize(
@@ -64,21 +66,21 @@ def test_a_function_may_look_for_more_than_a_config_has(asks, is_open, tmp_path)
             ASKS_FOR_LR,
             "lr: 1, global_batch_size: 4",
             "lr: 1, global_batch_size: 8, warmup: 5",
-            "def __init__(self, *, lr: float = 1, global_batch_size: int = 4, **hparams: Any):",
+            "def __init__(self, *, lr: float = 1, global_batch_size: int = 4, warmup: int = 5):",
             id="what only another config has is taken",
         ),
         pytest.param(
             ASKS_FOR_LR,
             "global_batch_size: 4",
             "global_batch_size: 8, lr: 0.5",
-            "def __init__(self, *, global_batch_size: int = 4, **hparams: Any):",
+            "def __init__(self, *, global_batch_size: int = 4, lr: float = 0.5):",
             id="what the code needs and const.yaml lacks is taken, and not required",
         ),
         pytest.param(
             LOOKS,
             "global_batch_size: 4, lr: 0.5",
             "global_batch_size: 8",
-            "def __init__(self, *, global_batch_size: int = 4, **hparams: Any):",
+            "def __init__(self, *, global_batch_size: int = 4, lr: float | None = None):",
             id="a default would be there where the code looks whether it is",
         ),
         pytest.param(
@@ -92,7 +94,7 @@ def test_a_function_may_look_for_more_than_a_config_has(asks, is_open, tmp_path)
             ASKS_FOR_LR,
             "global_batch_size: 4, lr: {type: log, minval: -3, maxval: -1, base: 10}",
             "global_batch_size: 4",
-            "def __init__(self, *, global_batch_size: int = 4, **hparams: Any):",
+            "def __init__(self, *, global_batch_size: int = 4, lr: float | None = None):",
             id="what is searched has no default, and another config may lack it",
         ),
         pytest.param(
@@ -143,8 +145,8 @@ def test_names_are_read_in_the_dict_of_hyperparameters(
 @pytest.mark.parametrize(
     ("lines", "rest"),
     [
-        ("self.args.width", ", **hparams: Any"),
-        ('self.args["width"]', ", **hparams: Any"),
+        ("self.args.width", ", width: Any = None"),
+        ('self.args["width"]', ", width: Any = None"),
         ("self.args.lr", ""),
         ("self.args.keys()", ""),
         ("self.args.width = 2\n        print(self.args.width)", ""),
@@ -161,9 +163,12 @@ def test_what_is_read_and_in_no_config_is_taken(lines: str, rest: str, tmp_path:
 @pytest.mark.parametrize(
     ("lines", "rest"),
     [
-        ('hp = context.get_hparams()\n        print(hp.get("start"))', ", **hparams: Any"),
-        ('self.hp = context.get_hparams()\n        print("start" in self.hp)', ", **hparams: Any"),
-        ('print(context.get_hparams().get("start"))', ", **hparams: Any"),
+        ('hp = context.get_hparams()\n        print(hp.get("start"))', ", start: Any = None"),
+        (
+            'self.hp = context.get_hparams()\n        print("start" in self.hp)',
+            ", start: Any = None",
+        ),
+        ('print(context.get_hparams().get("start"))', ", start: Any = None"),
         ('print(context.get_hparams().get("lr"))', ""),
     ],
 )
@@ -199,9 +204,10 @@ def test_what_is_only_tried_need_not_be_there(tmp_path):
     )
     context = "        self.context = context\n"
     source = trial((context, context + tried))
-    assert "**hparams: Any" in signature(tmp_path, source, const="decay: 0.5", other="")
+    made = signature(tmp_path, source, const="decay: 0.5", other="lr: 1")
+    assert "decay: float | None = None" in made
     init = method(rewritten(tmp_path, source), "__init__")
-    assert "decay" not in init.partition("):")[0]
+    assert "absent = [name for name, value in given.items() if value is None]" in init
     assert "self.decay = self.hparams['decay']" in init
     assert "except (KeyError, ValueError):" in init
 

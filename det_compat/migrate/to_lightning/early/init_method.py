@@ -51,7 +51,7 @@ def with_arguments(
     hidden = {*file.names, *dir(builtins)} & syntax.names_in(init.body)
     params = init.params
     names = _parameters(plan.arguments, hidden, file)
-    if asks_size and plan.is_whole and "world_size" not in plan.arguments.named:
+    if asks_size and plan.is_single and "world_size" not in plan.arguments.named:
         names.append(cst.Param(_WORLD_SIZE, syntax.annotation("int"), default=cst.Integer("1")))
     given = {param.name.value for param in names}
     is_open = plan.arguments.is_open or not plan.arguments.named.keys() <= given
@@ -73,7 +73,7 @@ def with_arguments(
     )
     if is_open:
         file.imports.new.add("from typing import Any")
-        init = _without_rest(init, is_whole=plan.is_whole)
+        init = _without_rest(init, is_whole=plan.is_single)
     init = init.with_changes(params=params)
     init = syntax.with_body(init, _body(init, plan, file, objects))
     return _spread(init) if _is_long(init) else init
@@ -196,7 +196,8 @@ def _body(
         if any(each.own.hands_rest_on for p in heirs for each in mixins_of(p)):
             saved = _all(init.params)
         said = _LEFT_OUT if "_class_path" in saved else ""
-        text = f"super().__init__()\n{said}{own}.save_hyperparameters({saved})\n"
+        absent = _absent(init, plan) if "absent" in saved else ""
+        text = f"super().__init__()\n{absent}{said}{own}.save_hyperparameters({saved})\n"
         beside = [BATCHES] if plan.accumulation is not None else []
         beside += [name for name in names if name == _WORLD_SIZE.value]
         for name in beside if is_dict else ():
@@ -254,7 +255,25 @@ def _left_out(
         )
     ]
     left += ["_class_path", "_instantiator"] if is_whole else []
-    return f"ignore={left}".replace("'", '"') if left else ""
+    listed = [f'"{name}"' for name in left] + (["*absent"] if _absent(init, plan) else [])
+    if listed == ["*absent"]:
+        return "ignore=absent"
+    return f"ignore=[{', '.join(listed)}]" if listed else ""
+
+
+def _absent(init: cst.FunctionDef, plan: TrialPlan) -> str:
+    """The lines that find out which parameters nobody gives, where the code asks for that."""
+    params = (param.name.value for param in init.params.kwonly_params)
+    names = [name for name in params if name in plan.arguments.absent]
+    if len(names) == 1:
+        found = f'["{names[0]}"] if {names[0]} is None else []'
+        return f"# without one it is no hyperparameter, as before\nabsent = {found}\n"
+    if not names:
+        return ""
+    given = ", ".join(f'"{name}": {name}' for name in names)
+    found = "[name for name, value in given.items() if value is None]"
+    said = "# those that nobody gives are no hyperparameters, as before\n"
+    return f"{said}given = {{{given}}}\nabsent = {found}\n"
 
 
 #: Annotations of what is no plain value.

@@ -37,7 +37,7 @@ def setup_hook(
     Lightning calls it before it trains, validates, tests or predicts.
     """
     base = "" if plan.is_root else "    super().setup(stage)\n"
-    size = "self.hparams.world_size" if plan.is_whole else 'self.hparams.get("world_size", 1)'
+    size = "self.hparams.world_size" if plan.is_single else 'self.hparams.get("world_size", 1)'
     lines = base + (_SIZE_CHECK.format(size) if checks else "")
     hook = syntax.method(f"def setup(self, stage):\n{lines or '    pass'}\n")
     return syntax.with_body(hook, [*(syntax.body_of(hook) if lines else []), *told])

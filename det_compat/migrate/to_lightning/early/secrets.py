@@ -59,7 +59,7 @@ def without_secrets(node: cst.ClassDef, plan: TrialPlan, file: LightningFile) ->
 def _secrets(node: cst.ClassDef, plan: TrialPlan) -> Iterator[str]:
     """The parameters that are secrets, or a section of the config with some in it."""
     given = plan.arguments
-    if not plan.is_whole:
+    if not plan.is_single:
         return
     yield from (
         n for n, kind in given.types.items() if kind.startswith("str") and is_secret_name(n)

@@ -9,6 +9,7 @@ import libcst as cst
 
 from det_compat.config import ExperimentConfig
 from det_compat.config.flat import KNOWN, PLAIN
+from det_compat.migrate.to_lightning.from_config.closed import closed
 from det_compat.migrate.to_lightning.from_config.lookups import Setting
 from det_compat.migrate.tree.parameters import (
     Arguments,
@@ -64,6 +65,8 @@ def parameters_of(
         for use in (own, around)
     )
     found = arguments(own, around, configs, is_whole, is_asked=bool(asked))
+    if configs:
+        found = closed(found, node, files[0][1], (own, around), configs)
     found = replace(found, settings={name: setting.of for name, setting in asked.items()})
     for name, setting in asked.items():
         values = [setting.value(config) for config in configs]

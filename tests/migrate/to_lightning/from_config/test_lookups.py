@@ -117,7 +117,7 @@ with pytorch.init(hparams={"global_batch_size": 4}, exp_conf=CONFIG) as context:
 
 
 def test_what_is_looked_up_by_name_alone_is_no_dict_of_its_own(tmp_path):
-    """Some configs may have more hyperparameters, which come by ``**hparams`` then."""
+    """Some configs may have more hyperparameters, which are absent in others then."""
     (tmp_path / "const.yaml").write_text(CONFIG)
     (tmp_path / "more.yaml").write_text(CONFIG.replace("{global", "{tied: 1, global"))
     lines = (
@@ -125,7 +125,7 @@ def test_what_is_looked_up_by_name_alone_is_no_dict_of_its_own(tmp_path):
         "        self.x = hparams['tied']\n"
     )
     made = rewritten(tmp_path, trial(("self.context = context\n", lines)))
-    assert "**hparams" in method(made, "__init__")
+    assert "tied: int = 1" in method(made, "__init__")
     assert "    hparams = self.hparams\n" in method(made, "__init__")
     assert "hyperparameters(self)" not in made
 
