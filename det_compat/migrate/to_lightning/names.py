@@ -124,6 +124,31 @@ def use_loggers(tree: cst.Module, file: LightningFile) -> cst.Module:
     return syntax.transformed(tree, _Writers(file)) if file.symbols.has(WRITER) else tree
 
 
+def with_word_of_writers(tree: cst.Module, before: cst.Module) -> cst.Module:
+    """Say in each class that began to write to the writer of its logger which logger has one."""
+    if not any(map(_is_writer, syntax.find(tree, cst.Attribute))) or any(
+        map(_is_writer, syntax.find(before, cst.Attribute))
+    ):
+        return tree
+
+    def said(node: cst.ClassDef) -> cst.ClassDef:
+        for line in syntax.find(node, cst.SimpleStatementLine):
+            if any(map(_is_writer, syntax.find(line, cst.Attribute))):
+                comment = cst.EmptyLine(comment=cst.Comment(_NEEDS_WRITER))
+                return syntax.with_node(node, line, above(line, [comment]))
+        return node
+
+    return syntax.each(tree, cst.ClassDef, said)
+
+
+#: Trainers have another logger where TensorBoard is not installed, or when they are told so.
+_NEEDS_WRITER = "# pl.Trainer needs a TensorBoardLogger for this"
+
+
+def _is_writer(node: cst.Attribute) -> bool:
+    return node.attr.value == "experiment" and syntax.code(node.value).endswith(".logger")
+
+
 class _Writers(LightningTransformer):
     def visit_Module(self, node: cst.Module) -> None:
         finder = _WritersThatStay(self.file)

@@ -20,6 +20,7 @@ from det_compat.migrate.to_lightning import (
 )
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.sized import with_word_of_lengths
+from det_compat.migrate.to_lightning.data.start_methods import said_again
 from det_compat.migrate.to_lightning.early import late_models
 from det_compat.migrate.to_lightning.early.secrets import without_secrets
 from det_compat.migrate.to_lightning.metrics import reducers, told
@@ -203,7 +204,7 @@ def rewritten(tree: cst.Module, file: LightningFile) -> cst.Module:
     before = tree
     for each in PASSES:
         tree = each.apply(tree, file)
-    tree = with_quotes(as_hooks(tree, file))
+    tree = names.with_word_of_writers(with_quotes(as_hooks(tree, file)), before)
     if not file.plans:
         return tree
 
@@ -212,6 +213,7 @@ def rewritten(tree: cst.Module, file: LightningFile) -> cst.Module:
         if plan is None:
             return node
         node = without_secrets(without_platform(node), plan, file)
+        node = said_again(node, file.elsewhere.imported)
         return with_word_of_lengths(node, file.elsewhere.texts)
 
     tree = syntax.each(without_old_code(tree), cst.ClassDef, said)

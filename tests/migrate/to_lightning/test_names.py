@@ -49,7 +49,9 @@ def test_the_logger_writes(tmp_path):
     )
     made = rewritten(tmp_path, source)
     assert "TorchWriter" not in made
-    assert "self.logger.experiment.add_scalar('x', 1, 2)" in made
+    said = "        # pl.Trainer needs a TensorBoardLogger for this\n"
+    assert f"{said}        self.logger.experiment.add_scalar('x', 1, 2)" in made
+    assert made.count("TensorBoardLogger") == 1
 
 
 def test_downloads_of_blobs(tmp_path):
@@ -75,7 +77,8 @@ def test_a_writer_that_is_kept_is_that_of_the_logger(tmp_path):
         header=WRITER,
     )
     made = rewritten(tmp_path, source)
-    assert method(made, "board") == "def board(self):\n    return self.logger.experiment"
+    said = "    # pl.Trainer needs a TensorBoardLogger for this\n"
+    assert method(made, "board") == f"def board(self):\n{said}    return self.logger.experiment"
     assert "MIGRATE" not in made and "TorchWriter" not in made
 
 
