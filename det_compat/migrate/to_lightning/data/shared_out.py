@@ -125,15 +125,34 @@ class _Loaders:
         return is_off and drawn is None and has_batches and not is_stream
 
     def _has_own_batches(self, call: cst.Call, method: cst.FunctionDef) -> bool:
-        """Whether a call makes a loader of batches that Lightning knows no way to share out."""
+        """Whether a call makes a loader of batches that Lightning knows no way to share out.
+
+        It makes a batch sampler anew, with a sampler that shares out: one of torch's class, or of
+        a class that derives from it, takes a ``sampler`` and is made where the loader is.
+        """
         return any(
-            self._name(made) != "BatchSampler"
+            (place := self._place_of_sampler(made)) is None
             or any(
                 self._name(each) not in _PLAIN
-                for each in self._values(syntax.argument(made, 0, "sampler"), method)
+                for each in self._values(syntax.argument(made, place, "sampler"), method)
             )
             for made in self._values(syntax.argument(call, 4, "batch_sampler"), method)
         )
+
+    def _place_of_sampler(self, made: cst.Call) -> int | None:
+        """Which argument of a batch sampler Lightning replaces; None if there is no such one."""
+        name = self._name(made)
+        if name == "BatchSampler":
+            return 0
+        is_here = any(made in syntax.find(method, cst.Call) for method in self._making)
+        body = syntax.looked_at(self._texts[name]).body if name in self._texts else ()
+        node = next((line for line in body if isinstance(line, cst.ClassDef)), None)
+        if node is None or not is_here:
+            return None
+        bases = {syntax.code(base.value).rpartition(".")[2] for base in node.bases}
+        init = syntax.methods(node).get("__init__")
+        params = [each.name.value for each in init.params.params[1:]] if init else ["sampler"]
+        return params.index("sampler") if "BatchSampler" in bases and "sampler" in params else None
 
     def _name(self, call: cst.Call) -> str:
         path = self._symbols.path(call.func) or syntax.code(call.func)

@@ -152,19 +152,30 @@ def _with_texts(key: Any, given: Mapping[str, str]) -> Any:
 
 
 def are_shared(own: _Methods, training: str, evaluation: str) -> bool:
-    """Whether a validation returns nothing but what one call gives, and training the same call."""
+    """Whether a validation returns nothing but what one call gives, and training the same call.
+
+    Where one of them takes the result apart, it has what the other gets as a whole: models of
+    detection return their losses alone in training, and their predictions beside them else.
+    """
     if training not in own or evaluation not in own:
         return False
     trained = _call_returned(own[training], own, may_add=True)
-    return trained != "" and trained == _call_returned(own[evaluation], own, may_add=False)
+    evaluated = _call_returned(own[evaluation], own, may_add=False)
+    if trained is None or evaluated is None:
+        return False
+    parts = {trained[1], evaluated[1]}
+    return trained[::2] == evaluated[::2] and (len(parts) == 1 or "" in parts)
 
 
-def _call_returned(method: cst.FunctionDef, own: _Methods, *, may_add: bool) -> str:
-    """The one call whose dict a method returns, with other values at most; ``""`` for else.
+def _call_returned(
+    method: cst.FunctionDef, own: _Methods, *, may_add: bool
+) -> tuple[str, str, str] | None:
+    """The one call whose dict a method returns, with other values at most; None for else.
 
-    It counts as another call if it has other texts among its arguments, which may be in names.
+    It is what is called, which part of its result that is, and the texts among the arguments:
+    with others it counts as another call, since they may be in names.
     """
-    known, found = assigned(method), set[str]()
+    known, found = assigned(method), set[tuple[str, str, str]]()
     for each in syntax.returns(method):
         value, part = each.value, ""
         for _ in range(4):
@@ -172,18 +183,18 @@ def _call_returned(method: cst.FunctionDef, own: _Methods, *, may_add: bool) -> 
             name = syntax.code(value) if isinstance(value, cst.Name) else ""
             changed = name and (_is_changed_by_call(method, name) or [*_stored_keys(method, name)])
             if changed and not may_add:
-                return ""
+                return None
             if name and known.get(name) is None:
                 value, part = _taken_apart(method, name) or (value, "")
             value = known.get(name) or value
         if not isinstance(value, cst.Call):
-            return ""
+            return None
         texts = [syntax.code(a.value) for a in value.args if isinstance(a.value, cst.BaseString)]
         is_own, called = _own_name(value, method) in own, syntax.code(value.func)
         if not is_own and "." not in called:
-            return ""
-        found.add(" ".join((called, part, *texts)))
-    return found.pop() if len(found) == 1 else ""
+            return None
+        found.add((called, part, " ".join(texts)))
+    return found.pop() if len(found) == 1 else None
 
 
 def _items_of(value: cst.BaseExpression | None) -> cst.BaseExpression | None:

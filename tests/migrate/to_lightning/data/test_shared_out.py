@@ -101,6 +101,40 @@ def test_batches_that_are_made_in_steps_are_spoken_of(lines, is_said, old, tmp_p
     assert rewritten(tmp_path, made) == made
 
 
+GROUPED = """
+
+class Grouped(torch.utils.data.BatchSampler):
+    def __init__(self, groups, {0}, size):
+        self.sampler = {0}
+
+    def __iter__(self):
+        yield [*self.sampler]
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "is_said"),
+    [
+        ("RandomSampler(rows)", "sampler", False),
+        ("rows", "sampler", False),
+        # Weights would be lost.
+        ("WeightedRandomSampler(rows)", "sampler", True),
+        ("RandomSampler(rows)", "order", True),
+    ],
+)
+def test_lightning_makes_batch_samplers_of_the_project_anew(given, name, is_said, tmp_path):
+    header = HEADER + GROUPED.format(name)
+    lines = f"made = Grouped([], {given}, 4)\n        return DataLoader([], batch_sampler=made)"
+    assert (WHOLE in rewritten(tmp_path, trial((LOADER, lines), header=header))) is is_said
+    # Lightning knows what one is made with only where that is in the method for the loader.
+    kept = f"self.made = Grouped([], {given}, 4)\n        self.opt ="
+    lines = lines.partition("\n        ")[2].replace("=made", "=self.made")
+    early = trial(("self.opt =", kept), (LOADER, lines), header=header)
+    assert WHOLE in rewritten(tmp_path, early)
+
+
 STREAM = """
 
 class Rows(torch.utils.data.IterableDataset):

@@ -298,6 +298,12 @@ ITEMS = "{{k: v.item() for k, v in info.items(){0}}}"
             True,
         ),
         ("return self.algo.losses(batch)", "return self.algo.losses(batch)", True),
+        # A model of detection returns more where it does not train.
+        (
+            "found = self.model(batch)\n        loss = sum(found.values())\n        return found",
+            "found, out = self.model(batch)\n        return found",
+            True,
+        ),
         # These may be other names.
         (ASKS.format('"train"') + "return info", ASKS.format('"val"') + "return info", False),
         (ASKS.format(3) + "return loss", ASKS.format(4) + "return info", False),
