@@ -62,6 +62,8 @@ class Project:
         #: Each with whether it is a method.
         self.functions: dict[str, list[tuple[_Function, bool]]] = defaultdict(list)
         self.modules: set[str] = set()
+        self._homes: dict[_Function, ast.ClassDef] = {}
+        self._classes: dict[str, list[ast.ClassDef]] = defaultdict(list)
         self._changing: dict[str, _Given] = {}
         self._computing: dict[str, bool] = {}
         #: Whether each step mode of an LR scheduler is named, and none is left to the trial.
@@ -72,9 +74,13 @@ class Project:
             self.knows_modes &= _OPEN_MODES.search(source) is None
             classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
             methods = {id(line): node for node in classes for line in node.body}
+            for each in classes:
+                self._classes[each.name].append(each)
             for node in ast.walk(tree):
                 if isinstance(node, _FUNCTIONS):
                     made = methods.get(id(node))
+                    if made is not None:
+                        self._homes[node] = made
                     if made is None or made.name not in but:
                         self.functions[node.name].append((node, made is not None))
                     if made is not None and node.name in _RUN:
@@ -98,6 +104,32 @@ class Project:
                 found.owner |= not own.isdisjoint(inside.roots)
                 found.arguments |= not (inside.roots & {*given}) <= own
         return self._changing[name]
+
+    def of_super(self, function: _Function, name: str) -> Iterator[_Function]:
+        """What ``super()`` in a method may find under a name: a method of a base of its class.
+
+        A class that has others beside it may come to one of these, and code that was not read
+        to any.
+        """
+        home = self._homes.get(function)
+        if home is None or any(
+            len(each.bases) > 1 and home.name in map(_last_name, each.bases)
+            for found in self._classes.values()
+            for each in found
+        ):
+            return (each for each, _ in self.functions.get(name, ()))
+        return self.of_classes(map(_last_name, home.bases), name)
+
+    def of_classes(self, classes: Iterable[str], name: str) -> Iterator[_Function]:
+        """The methods of a name that some classes, or their bases, have."""
+        every = [*classes]
+        for cls in every:
+            found = (node for node in self._classes.get(cls, ()))
+            bases = (_last_name(base) for node in found for base in node.bases)
+            every += [base for base in bases if base not in every]
+        for each, _ in self.functions.get(name, ()):
+            if each in self._homes and self._homes[each].name in every:
+                yield each
 
     def computes(self, name: str) -> bool:
         """Whether a function of this name makes anew all that it returns.
@@ -144,6 +176,10 @@ def _leaves(node: ast.AST) -> Iterator[ast.AST]:
             yield from _leaves(child)
     else:
         yield node
+
+
+def _last_name(node: ast.expr) -> str:
+    return getattr(node, "attr", getattr(node, "id", ""))
 
 
 def _root(node: ast.AST) -> str:
@@ -258,6 +294,7 @@ class _Reader:
         watched: Collection[str] = (),
     ) -> None:
         self._project, self._own, self._found = project, own, found
+        self._function = function
         given = [*function.args.posonlyargs, *function.args.args]
         self._nodes = [*ast.walk(function)]
         names = (n for n in self._nodes if isinstance(n, ast.Name))
@@ -294,6 +331,10 @@ class _Reader:
                 of_own = isinstance(node.value, ast.Name) and node.value.id in self._first
                 if of_own and node.attr in self._own:
                     yield self._own[node.attr]
+                elif _is_super(node.value):
+                    yield from self._project.of_super(self._function, node.attr)
+                elif node.attr == "__init__" and _last_name(node.value)[:1].isupper():
+                    yield from self._project.of_classes([_last_name(node.value)], node.attr)
                 else:
                     yield from self._defined(node.attr)
             elif isinstance(node, ast.Name) and node.id not in self._local:
@@ -363,6 +404,11 @@ class _Reader:
         is_getter = re.match("get(_|[A-Z])", name) and "next" not in name.lower()
         is_reading = name in _READING or is_getter
         return not (self._is_watched or is_reading or of_module)
+
+
+def _is_super(node: ast.expr) -> bool:
+    is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    return is_call and ast.unparse(node).startswith("super(")
 
 
 def _is_in_place(name: str) -> bool:

@@ -197,6 +197,47 @@ def test_what_the_training_loader_leaves_in_other_files(
     assert needs(lines, STATS, USER) is found
 
 
+MODELS = b"""
+import torch
+from layers import Base, Other
+
+class Permuted(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.nn.Module.__init__(self)
+
+class Search:
+    def __init__(self, model): Search.names = model.names
+
+class Listed(Base):
+    def __init__(self): super().__init__()
+
+class Base:
+    def __init__(self): Base.count = 1
+
+class Mixed:
+    def __init__(self): super().__init__()
+
+class Both(Mixed, Other): pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "read", "found"),
+    [
+        ("Permuted()", "Search.names", False),
+        ("Search(1)", "Search.names", True),
+        ("Listed()", "Base.count", True),
+        ("Listed()", "Search.names", False),
+        # What comes next there is in the order of a class of several bases.
+        ("Mixed()", "Search.names", True),
+    ],
+)
+def test_super_finds_what_bases_have(made: str, read: str, found: bool) -> None:
+    lines = {"train_loader": f"return {made}", "val_loader": f"return {read}"}
+    assert needs(lines, MODELS) is found
+
+
 FETCHED = """\
 url = None
         if not __det_1__.get_data_config().get("download"):
