@@ -19,6 +19,7 @@ from det_compat.shared.spelling import did_you_mean
 # How many times the collector looks at younger objects between two looks at all of them.
 _SELDOM = 1000
 _thresholds = gc.get_threshold()
+_is_frozen = False
 
 
 @contextlib.contextmanager
@@ -37,19 +38,31 @@ def large_imports(module: str, *, before_users: bool = False) -> Iterator[None]:
     if module in sys.modules:
         yield
         return
-    collects, frozen = gc.isenabled(), gc.get_freeze_count()
+    global _is_frozen
+    collects, was_frozen = gc.isenabled(), something_is_frozen()
     gc.disable()
     try:
         with preserved_random_state():
             yield
     finally:
-        if not frozen:
+        if not was_frozen:
             # Everything becomes old without having been looked at once, and is seldom looked at.
             gc.freeze()
-            if not (before_users and process_is_ours()):
+            _is_frozen = before_users and process_is_ours()
+            if not _is_frozen:
                 gc.unfreeze()
         if collects:
             gc.enable()
+
+
+def something_is_frozen() -> bool:
+    """Whether there are objects that the collector never looks at.
+
+    Python counts them one by one, which takes longer the more there are: once is enough.
+    """
+    global _is_frozen
+    _is_frozen = _is_frozen or gc.get_freeze_count() > 0
+    return _is_frozen
 
 
 def collect_old_objects_seldom() -> None:

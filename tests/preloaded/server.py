@@ -87,11 +87,14 @@ def main(folder: Path, owner: int) -> None:
         for name in NEEDED_BY_RAY:
             importlib.import_module(name)
     gc.freeze()
+    if side == "det_compat":
+        # Each fork would count them.
+        assert importlib.import_module("det_compat.shared.importing").something_is_frozen()
     request = _serve(sockets[side], owner)
     if request is None:
         shutil.rmtree(folder, ignore_errors=True)
         return
-    _exit(_outcome(request))
+    end(_outcome(request))
 
 
 def _listen(folder: Path, side: str) -> socket.socket:
@@ -224,7 +227,7 @@ def _outcome(request: dict[str, Any]) -> int:
     return 0
 
 
-def _exit(status: int) -> None:
+def end(status: int) -> None:
     """End as an interpreter does, but for freeing every object, which takes half a second."""
     threading._shutdown()
     atexit._run_exitfuncs()

@@ -97,8 +97,9 @@ def test_a_class_in_a_file(folder: Path) -> None:
 
 
 @pytest.fixture
-def nothing_frozen() -> Iterator[None]:
+def nothing_frozen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No object that the garbage collector never looks at, as in a process that has just begun."""
+    monkeypatch.setattr(importing, "_is_frozen", False)
     was = gc.get_freeze_count()
     gc.unfreeze()
     yield

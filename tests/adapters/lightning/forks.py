@@ -9,7 +9,10 @@ import os
 import runpy
 import subprocess
 import sys
+import traceback
 from pathlib import Path
+
+from tests.preloaded import server, spare_the_machine
 
 
 class Forks:
@@ -41,16 +44,27 @@ class Forks:
 
 
 def _serve() -> None:
+    spare_the_machine()
     for name in sys.argv[1:]:
         importlib.import_module(name)
     gc.freeze()
+    # Each fork would count them.
+    assert importlib.import_module("det_compat.shared.importing").something_is_frozen()
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:
-            _run(*json.loads(line))
-            return
+            server.end(_outcome(*json.loads(line)))
         _, status = os.waitpid(pid, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def _outcome(argv: list[str], folder: str, output: str, environment: dict[str, str]) -> int:
+    try:
+        _run(argv, folder, output, environment)
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
 
 
 def _run(argv: list[str], folder: str, output: str, environment: dict[str, str]) -> None:
