@@ -75,6 +75,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Look for cycles once, for what their ends say: pytest would five times, and Python again."""
+    gc.collect()
+    gc.freeze()
+
+
 def _order(item: pytest.Item) -> int:
     marker = item.get_closest_marker("xdist_group")
     assert marker is not None
