@@ -1,6 +1,7 @@
 """New code as formatters write it: lines that are too long, and blank lines between methods."""
 
-from collections.abc import Sequence
+import ast
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
 import libcst as cst
@@ -25,14 +26,49 @@ _PARTS: dict[type, tuple[str, str, tuple[str, ...]]] = {
 }
 
 
-def apply(tree: cst.Module, before: bytes) -> cst.Module:
+def apply(text: bytes, before: bytes) -> bytes:
     """Spread the statements that are longer than others and were not in ``before``."""
     lines = before.decode(errors="replace").splitlines()
     # Formatters leave comments as they are.
     lengths = (len(line) for line in lines if not line.lstrip().startswith("#"))
     longest = max(lengths, default=LINES[-1])
     line = next((each for each in LINES if longest <= each), LINES[-1])
-    return transformed(tree, _Spreading({line.strip() for line in lines}, line))
+    if _fits(text, line):
+        return text
+    there = {line.strip() for line in lines}
+    return transformed(cst.parse_module(text), _Spreading(there, line)).bytes
+
+
+def _fits(text: bytes, longest: int) -> bool:
+    """Whether nothing is to be spread or moved, as Python's own parser tells in no time.
+
+    It may say no where LibCST would find nothing.
+    """
+    rows, found = text.splitlines(), _simple(ast.parse(text).body)
+    # LibCST counts a semicolon to the statement in front of it.
+    return b";" not in text and all(
+        _stays(node, rows, longest - depth * INDENT) for node, depth in found
+    )
+
+
+def _simple(nodes: Sequence[ast.AST], depth: int = 0) -> Iterator[tuple[ast.stmt, int]]:
+    """The statements that have none in them, and at most how many blocks are around each."""
+    for node in nodes:
+        if inner := [each for name in _BLOCKS for each in getattr(node, name, ())]:
+            yield from _simple(inner, depth + 1)
+        elif isinstance(node, ast.stmt):
+            yield node, depth
+
+
+def _stays(node: ast.stmt, rows: list[bytes], width: int) -> bool:
+    lines = rows[node.lineno - 1 : node.end_lineno]
+    lines[-1] = lines[-1][: node.end_col_offset]
+    lines[0] = lines[0][node.col_offset :]
+    is_closed_below = len(lines) > 1 and lines[-1].lstrip().decode(errors="replace")[:1] in _CLOSING
+    return not is_closed_below and all(len(line) <= width for line in lines)
+
+
+_BLOCKS = ("body", "handlers", "cases", "orelse", "finalbody")
 
 
 class _Spreading(ScopedTransformer):

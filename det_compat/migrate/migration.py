@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-import libcst as cst
-
 from det_compat.analysis.expressions import walked
 from det_compat.analysis.groups import groups
 from det_compat.analysis.source import Source, parsed, read
@@ -189,12 +187,8 @@ def _tidied(exported: dict[str, set[str]], result: FileResult) -> FileResult:
     with problems.of(result.path):
         asked = exported.get(result.path.stem, set())
         is_open = result.path.name == "__init__.py" or "*" in asked
-        tree = (
-            cst.parse_module(result.after)
-            if is_open
-            else without_unused(result.after, result.before, asked)
-        )
-        return replace(result, after=line_length.apply(tree, result.before).bytes)
+        after = result.after if is_open else without_unused(result.after, result.before, asked)
+        return replace(result, after=line_length.apply(after, result.before))
     # The lines are long, which is no reason to lose what has been migrated.
     return result
 

@@ -75,7 +75,7 @@ def dropping(tree: cst.Module, transformer: cst.CSTTransformer) -> cst.Module:
     return transformed(tree.with_changes(body=body), transformer)
 
 
-def without_unused(text: bytes, before: bytes, exported: Collection[str]) -> cst.Module:
+def without_unused(text: bytes, before: bytes, exported: Collection[str]) -> bytes:
     """The file without the imports at its top level that rewriting has left without a use.
 
     Args:
@@ -83,12 +83,11 @@ def without_unused(text: bytes, before: bytes, exported: Collection[str]) -> cst
         before: its text before it was rewritten: what nobody used then stays.
         exported: names that other files import from somewhere.
     """
-    tree, kept = cst.parse_module(text), {*exported, *_unused(before)}
+    kept = {*exported, *_unused(before)}
     # Without an import for type checkers, TYPE_CHECKING itself may be left without a use.
     while idle := _unused(text) - kept:
-        tree = dropping(tree, _Idle(idle))
-        text = tree.bytes
-    return tree
+        text = dropping(cst.parse_module(text), _Idle(idle)).bytes
+    return text
 
 
 def _unused(text: bytes) -> set[str]:

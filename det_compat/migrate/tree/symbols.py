@@ -75,7 +75,8 @@ class Symbols:
 
     def get(self, node: cst.CSTNode | None) -> Symbol | None:
         """What ``node`` stands for, if it is a placeholder."""
-        return self._known.get(node.value) if isinstance(node, cst.Name) else None
+        # isinstance takes long for LibCST's kinds of nodes, which are abstract classes.
+        return self._known.get(node.value) if type(node) is cst.Name else None
 
     def path(self, node: cst.CSTNode | None) -> str | None:
         """The name of Determined that ``node`` stands for, given in det_compat."""
@@ -103,10 +104,10 @@ class Symbols:
     def member(self, node: cst.CSTNode | None) -> tuple[cst.Name, str] | None:
         """The context and the dotted rest of ``context.distributed.get_rank``, for example."""
         names: list[str] = []
-        while isinstance(node, cst.Attribute):
+        while type(node) is cst.Attribute:
             names.append(node.attr.value)
             node = node.value
-        if names and isinstance(node, cst.Name) and self.is_context(node):
+        if names and type(node) is cst.Name and self.is_context(node):
             member = ".".join(reversed(names))
             return node, _EARLIER.get(member, member)
         return None
@@ -131,7 +132,7 @@ class Symbols:
 
     def called(self, node: cst.CSTNode | None) -> tuple[cst.Name, str] | None:
         """As ``member``, for the call of one."""
-        return self.member(node.func) if isinstance(node, cst.Call) else None
+        return self.member(node.func) if type(node) is cst.Call else None
 
     def method(self, node: cst.CSTNode | None) -> str:
         """The method of a context that ``node`` calls, with its dots; ``""`` if it calls none."""

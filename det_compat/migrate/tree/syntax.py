@@ -313,16 +313,17 @@ def returns(function: cst.FunctionDef) -> list[cst.Return]:
 def returns_in(nodes: Iterable[cst.CSTNode]) -> list[cst.Return]:
     """The statements by which a function returns that has these nodes."""
     every = [each for node in nodes for each in below(node)]
-    inner = [each for each in every if isinstance(each, cst.FunctionDef)]
+    inner = [each for each in every if type(each) is cst.FunctionDef]
     skipped = {id(each) for function in inner for each in below(function)}
-    return [each for each in every if isinstance(each, cst.Return) and id(each) not in skipped]
+    return [each for each in every if type(each) is cst.Return and id(each) not in skipped]
 
 
 def names_in(node: cst.CSTNode) -> set[str]:
     """Every name below ``node``, but for attributes and keywords."""
-    if isinstance(node, cst.Name):
+    # isinstance takes long for LibCST's kinds of nodes, which are abstract classes.
+    if type(node) is cst.Name:
         return {node.value}
-    if isinstance(node, (cst.Attribute, cst.Arg)):
+    if type(node) is cst.Attribute or type(node) is cst.Arg:
         return names_in(node.value)
     return {name for child in children(node) for name in names_in(child)}
 
@@ -334,7 +335,7 @@ def has_attribute(node: cst.CSTNode, name: str) -> bool:
 
 def mentions(node: cst.CSTNode, text: str) -> bool:
     """Whether an expression below ``node`` is exactly ``text``, a name or dotted name."""
-    if isinstance(node, (cst.Name, cst.Attribute)) and code(node) == text:
+    if type(node) in (cst.Name, cst.Attribute) and code(node) == text:
         return True
     return any(mentions(child, text) for child in children(node))
 

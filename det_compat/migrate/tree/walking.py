@@ -85,7 +85,7 @@ def left(node: cst.CSTNode, transformer: cst.CSTTransformer) -> Left[cst.CSTNode
     names them in ``shown_kinds``.
     """
     methods = _kinds_with_methods(type(transformer))
-    return _left(node, transformer, methods | _bits(getattr(transformer, "shown_kinds", ())))
+    return _left(node, transformer, methods | _bits((*getattr(transformer, "shown_kinds", ()),)))
 
 
 def _left(node: cst.CSTNode, transformer: cst.CSTTransformer, shown: int) -> Left[cst.CSTNode]:
@@ -94,6 +94,8 @@ def _left(node: cst.CSTNode, transformer: cst.CSTTransformer, shown: int) -> Lef
     for name in _fields(type(node)) if not is_shown or transformer.on_visit(node) else ():
         old = getattr(node, name)
         if isinstance(old, (list, tuple)):
+            if not any(_kinds_below(child) & shown for child in old):
+                continue
             several = [each for child in old for each in _several(child, transformer, shown)]
             if len(several) != len(old) or any(map(operator.is_not, several, old)):
                 changes[name] = several
@@ -141,7 +143,8 @@ def _bit(kind: type[cst.CSTNode]) -> int:
     return 1 << next(_POSITIONS)
 
 
-def _bits(kinds: Iterable[type[cst.CSTNode]]) -> int:
+@cache
+def _bits(kinds: tuple[type[cst.CSTNode], ...]) -> int:
     return sum({_bit(kind) for kind in kinds})
 
 
@@ -154,7 +157,7 @@ def _kinds_with_methods(transformer: type[cst.CSTTransformer]) -> int:
         if name.startswith(("visit_", "leave_"))
         and getattr(transformer, name) is not getattr(cst.CSTTransformer, name, None)
     }
-    return _bits(getattr(cst, name) for name in own if hasattr(cst, name))
+    return _bits(tuple(getattr(cst, name) for name in own if hasattr(cst, name)))
 
 
 def _kinds_below(node: cst.CSTNode) -> int:
