@@ -82,25 +82,31 @@ class _Replayed:
         if self.difference or self._has_begun_again:
             return
         recording, number = self._recording, self._given
-        where = None if self._iterator is None else self._difference()
+        at_next = recording.at_next[number]
+        where = None if self._iterator is None else self._difference(at_next)
         if self._iterator is None:
             # Determined asked a sampler for its order with the first batch. One that draws it as
-            # soon as a loader begins needs the random state of that moment.
-            first = [recording.at_iter] if number == 0 else []
-            for began in (*first, recording.at_next[number]):
+            # soon as a loader begins needs the random state of that moment. A loader that begins
+            # again did so when its next batch was asked for, which has drawn a number before.
+            ways = ((recording.at_iter, at_next), (at_next, at_next))
+            for began, then in ways if number == 0 else ((at_next, None), (at_next, at_next)):
                 set_random_state(began)
                 self._iterator = iter(self._own[0])
-                where = self._difference()
+                where = self._difference(then)
                 if where is None:
                     break
         if where is not None:
             part = f" at {where}" if where else ""
             self.difference = f"batch {number} of the loader is another one{part}"
 
-    def _difference(self) -> str | None:
-        """Where the loader's next batch is another one than the original's; None if it is not."""
+    def _difference(self, state: RandomState | None) -> str | None:
+        """Where the loader's next batch is another one than the original's; None if it is not.
+
+        ``state`` is the random state to ask for it with; None for the one that there is.
+        """
         assert self._iterator is not None
-        set_random_state(self._recording.at_next[self._given])
+        if state is not None:
+            set_random_state(state)
         # Of a loader that ``migrate`` lets go on over epochs, this is torch's iterator.
         before = getattr(self._own[0], "batches", None)
         batch = next(self._iterator, None)

@@ -246,7 +246,7 @@ class _Resolver(LocatingTransformer):
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine | cst.FlattenSentinel[cst.BaseStatement]:
         """Give each of several statements a line, as passes know them."""
-        if len(updated_node.body) == 1 or not self._has_symbol(updated_node):
+        if len(updated_node.body) == 1 or not self._is_read(updated_node):
             return updated_node
         lines = _lines(updated_node.body)
         lines[0] = lines[0].with_changes(leading_lines=updated_node.leading_lines)
@@ -257,9 +257,13 @@ class _Resolver(LocatingTransformer):
         self, original_node: cst.SimpleStatementSuite, updated_node: cst.SimpleStatementSuite
     ) -> cst.BaseSuite:
         """Do the same behind a colon."""
-        if not self._has_symbol(updated_node):
+        if not self._is_read(updated_node):
             return updated_node
         return cst.IndentedBlock(_lines(updated_node.body))
+
+    def _is_read(self, node: cst.CSTNode) -> bool:
+        """Whether passes look at statements: those with symbols, and all of a trial."""
+        return self._has_symbol(node) or any(map(self._is_trial, self.classes))
 
     def _has_symbol(self, node: cst.CSTNode) -> bool:
         # Some imports go, and what stands beside them stays.

@@ -99,6 +99,7 @@ class Drawn:
 
 
 """
+SHUFFLED = "return torch.utils.data.DataLoader(torch.eye(3), shuffle=True)"
 LOADER = "return DataLoader(torch.arange(30.0).reshape(10, 3), batch_sampler=Drawn())"
 
 
@@ -146,9 +147,13 @@ def verdicts(tmp_path_factory) -> dict[str, Verdict]:
     path.write_text(text.replace(reads, f"{reads}        assert context.get_trial_seed() == 0\n"))
     pairs["no seed"] = Pair((path, "DigitsTrial"), pairs["same"].new, DIGITS, {"name": "x"})
     again = DRAWING.replace("return iter", "yield from ").replace("randperm(10)", "randperm(3)")
-    for name, text in {"an order drawn at once": DRAWING, "an order drawn again": again}.items():
+    for name, text, loader in (
+        ("an order drawn at once", DRAWING, LOADER),
+        ("an order drawn again", again, LOADER),
+        ("a shuffled loader", "", SHUFFLED),
+    ):
         path, new = (folder / f"{each}_{len(pairs)}.py" for each in ("drawing", "drawn"))
-        path.write_text(f"{text}{STREAM}".replace("return Numbers()", LOADER))
+        path.write_text(f"{text}{STREAM}".replace("return Numbers()", loader))
         (result,) = migrate([str(path)], "lightning").files
         new.write_bytes(result.after)
         pairs[name] = Pair((path, "Stream"), (new, "Stream"), {"global_batch_size": 2})
@@ -181,7 +186,7 @@ def verdicts(tmp_path_factory) -> dict[str, Verdict]:
     "name",
     [
         *("same", "metric", "0.12", "no seed", "a stream"),
-        *("an order drawn at once", "an order drawn again", "chance"),
+        *("an order drawn at once", "an order drawn again", "chance", "a shuffled loader"),
     ],
 )
 def test_identical(verdicts, name):

@@ -28,3 +28,13 @@ def test_imports_of_one_line_are_read_one_by_one(tmp_path):
         "from torch.utils.data import DataLoader\n"
     )
     assert "MIGRATE" not in made
+
+
+def test_lines_of_trials_are_apart_without_a_name_of_determineds(tmp_path):
+    old = 'return {"error": self.model(batch).sum()}'
+    source = trial((old, 'error = self.model(batch).sum(); return {"error": error}'))
+    net = "class Net(torch.nn.Module):\n    def forward(self, x):\n        y = x + 1; return y\n"
+    made = rewritten(tmp_path, f"{source}\n\n{net}")
+    assert "error = self.model(batch).sum()\n" in made
+    assert 'self.log("error", error, ' in made
+    assert made.endswith(net)
