@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from det_compat.analysis.written import written_hparams
+from det_compat.analysis.written import objects_given, written_hparams
 
 TAIL = """
 with pytorch.init(hparams=hparams) as context:
@@ -59,3 +59,75 @@ def test_hyperparameters_beside_the_context_are_those_of_the_trial():
     others = ast.parse("with pytorch.init(hparams={'lr': 2}) as c:\n    Other(c)\n")
     assert written_hparams([others, ast.parse(text)], "Trial") == {"lr": 1}
     assert written_hparams([others], "Trial") is None
+
+
+SCRIPT = """
+import yaml
+from settings import Settings
+
+WIDTH = 8
+
+
+def settings(args):
+    return Settings(args.lr)
+
+
+def plain(path):
+    return {**yaml.safe_load(open(path)), "width": WIDTH}
+
+
+def weights(trial):
+    return {name: value.clone() for name, value in trial.state_dict().items()}
+
+
+def run(fold, x, rows, lr, state=None):
+    with pytorch.init() as context:
+        return Trial(context, fold, x, lr, rows=rows, state=state, width=WIDTH)
+
+
+def train_batch(x):
+    x = batch
+
+
+x, y = load(return_X_y=True), 3
+data, labels = load_wine()
+args = parser.parse_args()
+for i, (train, _) in enumerate(KFold(5).split(data)):
+    run(i, data, train, args.lr, state=weights(last))
+"""
+NAMES = ["context", "fold", "x", "lr"]
+
+
+def objects(text, *parameters):
+    return objects_given([ast.parse(text)], "Trial", parameters)
+
+
+def test_what_a_trial_gets_besides_numbers():
+    assert objects(SCRIPT, *NAMES) == {"x", "rows", "state"}
+
+
+@pytest.mark.parametrize(
+    ("given", "is_one"),
+    [
+        ("settings(args)", True),
+        ("plain('a.yaml')", False),
+        ("args", False),
+        ("Settings(0.1)", True),
+        ("np.load('x.npy')[0]", True),
+        ("json.loads(text)", False),
+        ("numpy.arange(3)[:2]", True),
+        ("'a,b'.split(',')", False),
+        ("[float(n) for n in names]", False),
+        ("[make(n) for n in names]", True),
+        ("unknown", False),
+        ("0.1 * WIDTH", False),
+    ],
+)
+def test_objects_are_what_is_made(given, is_one):
+    text = f"{SCRIPT.partition('def run')[0]}\nTrial(context, {given})\n"
+    assert objects(text, "context", "given") == ({"given"} if is_one else set())
+
+
+def test_a_variable_with_a_number_is_none():
+    text = "x = load_wine()\nif x:\n    x = 3\nTrial(context, x)\n"
+    assert objects(text, "context", "x") == set()

@@ -164,7 +164,7 @@ class _Rewriting:
         if init is not None and plan.is_mixin:
             made.append(mixin_init(init, plan, self.file))
         elif init is not None or needs_init(plan, self.file):
-            objects = handed_in(self.node, self.file.symbols)
+            objects = handed_in(self.node, self.file.symbols, self.file.elsewhere.trees)
             made += [
                 with_arguments(init, plan, self.file, asks_size=asks_size, objects=objects),
                 *late,

@@ -31,6 +31,7 @@ class Elsewhere:
         given: what attributes of an object that is not its own some code sets, and to what.
         imported: the paths that each name is imported from.
         tables: the names in each dict of names at the top of a file, which nothing changes.
+        trees: the files.
     """
 
     variables: frozenset[str] = frozenset()
@@ -40,6 +41,7 @@ class Elsewhere:
     given: Mapping[str, str] = field(default_factory=dict)
     imported: Mapping[str, frozenset[str]] = field(default_factory=dict)
     tables: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    trees: Sequence[ast.Module] = ()
 
     @cached_property
     def classes_with(self) -> dict[str, list[str]]:
@@ -124,6 +126,7 @@ def elsewhere(sources: Iterable[bytes]) -> Elsewhere:
         given,
         imported,
         tables | _filled_by_decorators(sources),
+        [*map(parsed, sources)],
     )
 
 

@@ -1,11 +1,15 @@
-"""Data and models that are handed to a trial as it is made: they are no hyperparameters.
+"""Data, models and other objects that a trial is handed as it is made: no hyperparameters.
 
 Lightning would write them into each checkpoint, and ``load_from_checkpoint`` refuses to unpickle
 them.
 """
 
+import ast
+from collections.abc import Sequence
+
 import libcst as cst
 
+from det_compat.analysis.written import objects_given
 from det_compat.migrate.to_lightning.data.loaders import NAMES
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
@@ -19,12 +23,15 @@ _SPLITTING = ("random_split", "Subset")
 _OF_MODELS = ("parameters", "named_parameters", "state_dict")
 
 
-def handed_in(node: cst.ClassDef, symbols: Symbols) -> frozenset[str]:
+def handed_in(node: cst.ClassDef, symbols: Symbols, trees: Sequence[ast.Module]) -> frozenset[str]:
     """The parameters of a trial's ``__init__`` that it uses as data, models or what trains these.
+
+    So are those that get objects of other kinds where it is made.
 
     Args:
         node: its class.
         symbols: what placeholders in it stand for.
+        trees: all files.
     """
     own = syntax.methods(node)
     if "__init__" not in own:
@@ -46,7 +53,19 @@ def handed_in(node: cst.ClassDef, symbols: Symbols) -> frozenset[str]:
         lines = syntax.find(own[method], cst.Return) if method in own else ()
         used += [line.value for line in lines]
     found = {syntax.code(each) for each in used if each is not None}
-    return frozenset(names[text] for text in found & names.keys())
+    _, *parameters = (param.name.value for param in own["__init__"].params.params)
+    objects = objects_given(trees, node.name.value, parameters) - _dicts(node)
+    return frozenset(names[text] for text in found & names.keys()) | (objects & {*parameters[1:]})
+
+
+def _dicts(node: cst.ClassDef) -> set[str]:
+    """The variables that a class asks for something by its name."""
+    asked = [
+        part.value
+        for part in syntax.find(node, cst.Subscript)
+        if any(True for _ in syntax.find(part.slice[0], cst.SimpleString))
+    ]
+    return {syntax.code(each) for each in asked}
 
 
 def _is_object(arg: cst.Arg) -> bool:
