@@ -18,6 +18,7 @@ from det_compat.migrate.to_lightning import (
     names,
     trial_class,
 )
+from det_compat.migrate.to_lightning.automatic.fit_alone import with_steps_in_fit
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.sized import with_word_of_lengths
 from det_compat.migrate.to_lightning.data.start_methods import said_again
@@ -204,7 +205,8 @@ def rewritten(tree: cst.Module, file: LightningFile) -> cst.Module:
     before = tree
     for each in PASSES:
         tree = each.apply(tree, file)
-    tree = names.with_word_of_writers(with_quotes(as_hooks(tree, file)), before)
+    tree = with_steps_in_fit(as_hooks(tree, file), file)
+    tree = names.with_word_of_writers(with_quotes(tree), before)
     if not file.plans:
         return tree
 
