@@ -162,6 +162,31 @@ def leaves_evaluating(node: cst.ClassDef, own: Mapping[str, cst.FunctionDef]) ->
     return any(_evaluating(line) for line in syntax.body_of(node) if id(line) not in validating)
 
 
+def with_modes(
+    models: Iterable[WrappedModel], own: Mapping[str, cst.FunctionDef], around: Elsewhere
+) -> list[WrappedModel]:
+    """The models whose attributes are no objects of plain classes in the end.
+
+    As where an average of weights is kept in the place of the copy of a model that was wrapped.
+
+    Args:
+        models: those that a trial wraps.
+        own: its methods.
+        around: the code beside it.
+    """
+    plain = {name for name, text in around.texts.items() if _PLAIN_CLASS.match(text)}
+    pairs = [pair for method in own.values() for pair in values_set(method)]
+    replaced = {
+        syntax.code(to).partition(".")[2]
+        for to, value in pairs
+        if isinstance(value, cst.Call) and syntax.code(value.func) in plain
+    }
+    return [model for model in models if model.attribute not in replaced]
+
+
+_PLAIN_CLASS = re.compile(r"(?:@.*\n)*class \w+(?:\((?:object)?\))?:")
+
+
 def validation_hooks(models: Iterable[WrappedModel]) -> tuple[cst.FunctionDef, cst.FunctionDef]:
     """The hooks that put the models that were wrapped into evaluation mode and back.
 
@@ -195,7 +220,8 @@ def training_mode(
     if plan.is_mixin or TRAINING_HOOK in own or not may_be:
         return []
     train = own.get("train_batch")
-    models = [m for m in plan.all_models if not begins_training(train, m.attribute)]
+    models = with_modes(plan.all_models, own, file.elsewhere)
+    models = [m for m in models if not begins_training(train, m.attribute)]
     models = surely(models, plan, own, "__init__")
     lines = "".join(map(_line, (each for each in models if not _is_loss(each, own))))
     if not lines:

@@ -286,7 +286,8 @@ class _Rewriting:
         kept = surely(plan.own.reducers, plan, self.own, *first)
         reducers = reducer_hooks(kept, odd, callbacks_update=updating, are_others=more)
         if not plan.is_mixin and plan.keeps_modes and plan.knows_models:
-            mode, back = modes.validation_hooks(plan.all_models)
+            models = modes.with_modes(plan.all_models, self.own, self.file.elsewhere)
+            mode, back = modes.validation_hooks(models)
             if updating and reducers:
                 # The same hook resets them; its super() would put all models into eval mode.
                 start, *reducers = reducers

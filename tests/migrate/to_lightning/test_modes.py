@@ -238,3 +238,27 @@ def test_a_batch_that_begins_in_training_mode_needs_no_hook(tmp_path):
     )
     assert START not in rewritten(tmp_path, trial(*made, begins))
     assert START in rewritten(tmp_path, trial(*made, later))
+
+
+EMA = """
+
+class Average:
+    def __init__(self, model):
+        self.model = model
+"""
+
+
+@pytest.mark.parametrize(("base", "has_mode"), [("", False), ("(torch.nn.Module)", True)])
+def test_an_object_in_the_place_of_a_model_has_no_mode(base, has_mode, tmp_path):
+    """As an average of weights is, where the copy of a model was wrapped before."""
+    wrapped = "self.model = context.wrap_model(torch.nn.Linear(2, 1))"
+    copied = """
+        if context.get_hparam("apart"):
+            self.average = context.wrap_model(torch.nn.Linear(2, 1))
+        self.average = Average(self.model)
+        self.teacher = torch.nn.BatchNorm1d(2)"""
+    asked = ("self.model(batch).sum()}", "self.model(self.teacher(batch)).sum()}")
+    source = trial((wrapped, wrapped + copied), asked)
+    made = rewritten(tmp_path, source + EMA.replace("Average:", f"Average{base}:"))
+    assert ("self.average.eval()" in made) is has_mode
+    assert "self.model.eval()" in method(made, "on_validation_model_eval")
