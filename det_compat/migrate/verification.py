@@ -6,6 +6,7 @@ import ast
 import os
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from det_compat.migrate.configs import configs_of, trial_arguments
 from det_compat.migrate.results import FileResult, Migration
 
 if TYPE_CHECKING:
-    from det_compat.adapters.verify.verdict import Verdict
+    from det_compat.adapters.verify.verdict import Pair, Verdict
 
 
 def verify_migration(
@@ -52,7 +53,16 @@ def verify_migration(
             if found
             else []
         )
-        return [*zip((label for label, _ in found), verdicts, strict=True)]
+        both = zip(found, verdicts, strict=True)
+        return [(label, _explained(verdict, pair)) for (label, pair), verdict in both]
+
+
+def _explained(verdict: Verdict, pair: Pair) -> Verdict:
+    """A verdict that says what the original may have lacked."""
+    if not verdict.original_error or pair.hparams or pair.exp_conf:
+        return verdict
+    error = f"{verdict.original_error}; no config tells its hyperparameters, --hparams may"
+    return replace(verdict, original_error=error)
 
 
 def _bases(migration: Migration) -> set[str]:

@@ -162,3 +162,14 @@ def test_a_trial_has_the_hyperparameters_that_its_script_says(tmp_path, capsys, 
     assert main(command) == 0
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.endswith("train.py:Trial: verified: 4 batches, every tensor bit for bit")
+
+
+def test_a_trial_whose_hyperparameters_nobody_tells_says_so(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "executable", executable())
+    given = '{"lr": args.lr, "width": args.width}'
+    assert given in SCRIPT
+    (tmp_path / "train.py").write_text(SCRIPT.replace(given, "read(args)"))
+    assert main(["migrate", str(tmp_path), "--to", "lightning", "--verify"]) == 1
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert "not verified, because the original failed: " in last
+    assert last.endswith("; no config tells its hyperparameters, --hparams may")
