@@ -16,7 +16,7 @@ from det_compat.catalog.support import home
 from det_compat.migrate.tree.facts import Facts
 from det_compat.migrate.tree.syntax import code, each, find, self_name
 from det_compat.migrate.tree.transformers import LocatingTransformer, located, parsed
-from det_compat.migrate.tree.walking import below
+from det_compat.migrate.tree.walking import below, has
 
 _Named: TypeAlias = cst.Name | cst.Attribute
 _PARTS = {owner: name for (base, name), owner in TYPES.items() if base == CONTEXT}
@@ -257,7 +257,8 @@ class _Resolver(LocatingTransformer):
         self, original_node: cst.SimpleStatementSuite, updated_node: cst.SimpleStatementSuite
     ) -> cst.BaseSuite:
         """Do the same behind a colon."""
-        if not self._is_read(updated_node):
+        is_alone = len(updated_node.body) == 1 and not has(updated_node, cst.Return)
+        if not (self._has_symbol if is_alone else self._is_read)(updated_node):
             return updated_node
         return cst.IndentedBlock(_lines(updated_node.body))
 

@@ -169,7 +169,7 @@ def test_what_the_backward_pass_needs_is_not_changed_before_it(tmp_path, after):
     own = "def rounded(x):\n    x[x < 0.5] = 0\n\n\nclass Trial("
     changes = (("class Trial(", own), (RETURN, f"        {after}\n{RETURN}"))
     step = method(rewritten(tmp_path, trial(*changes)), "training_step")
-    assert step.index("self.manual_backward(loss)") < step.index(after)
+    assert step.index("self.manual_backward(loss)") < step.index(after.partition(";")[0])
 
 
 @pytest.mark.parametrize(
