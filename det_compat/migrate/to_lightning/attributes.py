@@ -38,6 +38,20 @@ class _Aliases(LightningTransformer):
             for line in syntax.find(node, cst.SimpleStatementLine)
         )
 
+        self._wrapper = next(
+            (
+                syntax.code(call.func)
+                for line in syntax.find(node, cst.SimpleStatementLine)
+                if syntax.target_of(line) == "self.hparams"
+                and (call := syntax.call_of(line)) is not None
+                and syntax.code(call.func).rpartition(".")[2] in ATTRIBUTE_DICTS
+            ),
+            "",
+        )
+
+    def leave_ClassDef(self, original: cst.ClassDef, updated: cst.ClassDef) -> cst.ClassDef:
+        return self.without_others(original, updated, self._wrapper)
+
     def leave_Arg(self, original: cst.Arg, updated: cst.Arg) -> cst.Arg:
         is_given = self._has_hparams and self.plan is not None and not updated.star
         if self.plan is None or not is_given or syntax.code(updated.value) != "self.hparams":

@@ -4,13 +4,13 @@ from typing import TypeVar
 
 import libcst as cst
 
-from det_compat.analysis.expressions import words
 from det_compat.migrate.configs import BATCHES
 from det_compat.migrate.to_lightning.data.batch_numbers import in_step
 from det_compat.migrate.to_lightning.data.loaders import NAMES
 from det_compat.migrate.to_lightning.data.moved import is_batch, is_tensor
 from det_compat.migrate.to_lightning.early.hyperparameters import (
     HYPERPARAMETERS,
+    OF_ALL,
     hyperparameters,
     of_hyperparameters,
 )
@@ -191,7 +191,8 @@ class _Members(LightningTransformer):
 
     def leave_ClassDef(self, original: cst.ClassDef, updated: cst.ClassDef) -> cst.ClassDef:
         plan = self.file.plans.get(original.name.value)
-        others = beside_hparams(original, plan) if plan is not None else ()
+        others = beside_hparams(original, plan, self.file) if plan is not None else ()
+        updated = self.without_others(original, updated)
         is_there = HYPERPARAMETERS in syntax.methods(updated)
         if not others or is_there or not syntax.has_attribute(updated, HYPERPARAMETERS):
             return updated
@@ -388,7 +389,7 @@ class _Members(LightningTransformer):
         if asked is not None and (asked[1], original.attr.value) == ("to_device", "device"):
             module = self.symbols.module(asked[0])
             return syntax.expression(OF_PROCESS if self._is_early else f"{module}.device")
-        if asked is not None and asked[1] == "get_hparams" and original.attr.value in _OF_ALL:
+        if asked is not None and asked[1] == "get_hparams" and original.attr.value in OF_ALL:
             return updated.with_changes(value=self._whole(updated.value, is_copied=True))
         found = self.symbols.member(updated)
         if found is not None and found[1] == "get_hparam" and original not in self._asking:
@@ -405,8 +406,6 @@ class _Members(LightningTransformer):
         return updated if text is None else syntax.expression(text.format(module))
 
 
-#: The methods of a dict that have to do with all of it.
-_OF_ALL = words("copy items keys values")
 #: What a context has of what was wrapped, and by what.
 _LISTS = {
     "models": "wrap_model",

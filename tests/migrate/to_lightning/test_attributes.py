@@ -20,7 +20,6 @@ WRAPPED = ("self.context = context", "self.hparams = AttrDict(context.get_hparam
     ("use", "is_plain"),
     [
         pytest.param('lr=self.hparams.get("lr", self.hparams.lr)', True, id="read"),
-        pytest.param("lr=rate(self.hparams)", True, id="handed on"),
         pytest.param("lr=self.hparams.optimizer.lr", False, id="nested"),
         pytest.param('lr=self.hparams.update(x=1) or self.hparams["x"]', False, id="changed"),
         pytest.param('lr=vars(self.hparams)["lr"]', False, id="as an object"),
@@ -29,7 +28,14 @@ WRAPPED = ("self.context = context", "self.hparams = AttrDict(context.get_hparam
 def test_hparams_in_a_dict_of_attributes(tmp_path, use, is_plain):
     made = rewritten(tmp_path, trial(WRAPPED, ("lr=0.1", use)))
     assert (use in made) is is_plain and ("AttrDict" not in made) is is_plain
-    assert ("self.trial_hparams = AttrDict(self.hparams)" in made) is not is_plain
+    given = "self.hyperparameters" if "def hyperparameters" in made else "self.hparams"
+    assert (f"self.trial_hparams = AttrDict({given})" in made) is not is_plain
+
+
+def test_a_dict_of_attributes_that_is_handed_on_has_hyperparameters_alone(tmp_path):
+    made = rewritten(tmp_path, trial(WRAPPED, ("lr=0.1", "lr=rate(self.hparams)")))
+    assert "lr=rate(AttrDict(self.hyperparameters))" in made
+    assert "self.trial_hparams" not in made
 
 
 def test_nested_hparams_that_are_handed_on_keep_their_dict(tmp_path):

@@ -263,8 +263,8 @@ def test_a_variable_with_what_a_context_knows_is_no_context(tmp_path):
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("make(context.get_hparams())", "make(dict(self.hparams))"),
-        ("make(**context.get_hparams())", "make(**self.hparams)"),
+        ("make(context.get_hparams())", "make(self.hyperparameters)"),
+        ("make(**context.get_hparams())", "make(**self.hyperparameters)"),
         ('context.get_hparams()["lr"]', 'self.hparams["lr"]'),
         ('context.get_hparams().get("lr")', 'self.hparams.get("lr")'),
     ],
@@ -276,7 +276,7 @@ def test_code_elsewhere_gets_the_plain_dict_that_it_got(before, after, tmp_path)
 
 def test_so_it_does_where_the_trial_keeps_it(tmp_path):
     before = "self.hparams = context.get_hparams()\n        make(self.hparams)"
-    after = "        make(dict(self.hparams))\n"
+    after = "        make(self.hyperparameters)\n"
     changes = ("self.context = context", before), ("class T", "make = print\n\n\nclass T")
     assert after in rewritten(tmp_path, trial(*changes))
 
@@ -290,7 +290,11 @@ def test_the_sections_of_the_config_are_no_hyperparameters(tmp_path):
     added = """\
     @property
     def hyperparameters(self):
-        return {name: value for name, value in self.hparams.items() if name != "data_config"}
+        return {
+            name: value
+            for name, value in self.hparams.items()
+            if name not in ("_class_path", "_instantiator", "data_config")
+        }
 """
     changes = ("self.context = context", before), ("class T", "make = print\n\n\nclass T")
     made = rewritten(tmp_path, trial(*changes))
@@ -305,7 +309,7 @@ make(context.get_per_slot_batch_size())
     changes = ("self.context = context", before), ("class T", "make = print\n\n\nclass T")
     made = rewritten(tmp_path, trial(*changes))
     assert "        make(self.hyperparameters)\n" in made
-    assert 'for name, value in self.hparams.items() if name != "world_size"}' in made
+    assert 'if name not in ("_class_path", "_instantiator", "world_size")\n' in made
 
 
 @pytest.mark.parametrize(

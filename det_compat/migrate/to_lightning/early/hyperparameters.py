@@ -5,7 +5,11 @@ from collections.abc import Collection
 
 import libcst as cst
 
+from det_compat.analysis.expressions import words
 from det_compat.migrate.tree import syntax
+
+#: What LightningCLI adds to hyperparameters: a run that goes on makes the module by these.
+OF_CLI = ("_class_path", "_instantiator")
 
 
 def plain_dict(hparams: cst.BaseExpression, sections: Collection[str]) -> cst.BaseExpression:
@@ -36,6 +40,56 @@ def hyperparameters(sections: Collection[str]) -> cst.FunctionDef:
 
 #: The name of that property.
 HYPERPARAMETERS = "hyperparameters"
+
+
+#: The methods of a dict that give all that is in it.
+OF_ALL = words("copy items keys values")
+
+
+class WithoutOthers(cst.CSTTransformer):
+    """It has code use ``plain`` in the place of its hparams, other than to look one up.
+
+    Where these have attributes, ``wrapper`` makes a dict of ``plain`` that has them, too.
+    """
+
+    def __init__(self, plain: cst.BaseExpression, wrapper: str = "") -> None:
+        super().__init__()
+        self._plain, self._made = plain, plain
+        if wrapper:
+            self._made = syntax.expression(f"{wrapper}({syntax.code(plain)})")
+        self._left, self._bare = set[cst.CSTNode](), set[cst.CSTNode]()
+
+    def visit_Attribute(self, node: cst.Attribute) -> None:
+        (self._bare if node.attr.value in OF_ALL else self._left).add(node.value)
+
+    def visit_Subscript(self, node: cst.Subscript) -> None:
+        self._left.add(node.value)
+
+    def visit_ComparisonTarget(self, node: cst.ComparisonTarget) -> None:
+        if isinstance(node.operator, (cst.In, cst.NotIn)):
+            self._left.add(node.comparator)
+
+    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
+        self._left.add(node.target)
+
+    def visit_Arg(self, node: cst.Arg) -> None:
+        if node.star:
+            self._bare.add(node.value)
+
+    def visit_StarredDictElement(self, node: cst.StarredDictElement) -> None:
+        self._bare.add(node.value)
+
+    visit_StarredElement = visit_StarredDictElement
+
+    def visit_DictComp(self, node: cst.DictComp) -> bool:
+        return syntax.code(node) != syntax.code(self._plain)
+
+    def leave_Attribute(
+        self, original_node: cst.Attribute, updated_node: cst.Attribute
+    ) -> cst.BaseExpression:
+        if original_node in self._left or syntax.code(original_node) != "self.hparams":
+            return updated_node
+        return self._plain if original_node in self._bare else self._made
 
 
 def of_hyperparameters(module: str, call: cst.Call, *, is_tried: bool) -> cst.BaseExpression:

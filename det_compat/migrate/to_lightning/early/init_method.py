@@ -9,8 +9,15 @@ import libcst as cst
 from det_compat.migrate.configs import BATCHES
 from det_compat.migrate.line_length import INDENT, LINES
 from det_compat.migrate.to_lightning.class_facts import is_init_of_next
+from det_compat.migrate.to_lightning.early.hyperparameters import OF_CLI
 from det_compat.migrate.to_lightning.early.mixins import mixins_of
-from det_compat.migrate.to_lightning.plan import UNUSED, LightningFile, OtherBases, TrialPlan
+from det_compat.migrate.to_lightning.plan import (
+    UNUSED,
+    LightningFile,
+    OtherBases,
+    TrialPlan,
+    takes_unnamed,
+)
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import above, marked
 from det_compat.migrate.tree.parameters import DATA, Arguments
@@ -195,7 +202,7 @@ def _body(
         heirs = (p for p in file.trials.values() if plan in p.ancestors and p is not plan)
         if any(each.own.hands_rest_on for p in heirs for each in mixins_of(p)):
             saved = _all(init.params)
-        said = _LEFT_OUT if "_class_path" in saved else ""
+        said = _LEFT_OUT if OF_CLI[0] in saved else ""
         absent = _absent(init, plan) if "absent" in saved else ""
         text = f"super().__init__()\n{absent}{said}{own}.save_hyperparameters({saved})\n"
         beside = [BATCHES] if plan.accumulation is not None else []
@@ -238,11 +245,10 @@ def _left_out(
 ) -> str:
     """What a module does not want among its hyperparameters.
 
-    That is what LightningCLI adds, where it does more than look hyperparameters up, and what
-    ``load_from_checkpoint`` and a run that goes on would refuse to unpickle: classes and
-    ``objects``.
+    That is what LightningCLI adds, where it does more than look hyperparameters up and has a name
+    for each, and what ``load_from_checkpoint`` and a run that goes on would refuse to unpickle:
+    classes and ``objects``.
     """
-    is_whole = any(p.arguments.is_whole for p in file.trials.values() if plan in p.ancestors)
     called = {syntax.code(call.func) for call in syntax.find(init.body, cst.Call)}
     left = [
         param.name.value
@@ -254,7 +260,7 @@ def _left_out(
             or (param.annotation and _OBJECTS.search(syntax.code(param.annotation.annotation)))
         )
     ]
-    left += ["_class_path", "_instantiator"] if is_whole else []
+    left += OF_CLI if not takes_unnamed(init) and file.hands_hparams_on(plan) else ()
     listed = [f'"{name}"' for name in left] + (["*absent"] if _absent(init, plan) else [])
     if listed == ["*absent"]:
         return "ignore=absent"

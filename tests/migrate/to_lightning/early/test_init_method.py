@@ -121,23 +121,83 @@ def test_a_base_behind_is_not_initialized(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "saved"),
+    ("line", "is_handed_on"),
     [
-        ("print(**context.get_hparams())", 'ignore=["_class_path", "_instantiator"]'),
-        ('print(context.get_hparams()["lr"])', ""),
-        ('print(context.get_hparams().get("lr"))', ""),
-        ('print("lr" in context.get_hparams())', ""),
-        ("name = 'lr'\n        print(context.get_hparams()[name])", ""),
-        ("hparams = context.get_hparams()\n        hparams['lr'] = 1", ""),
-        ("hparams = AttrDict(context.get_hparams())\n        print(hparams.lr)", ""),
-        ("print(AttrDict(context.get_hparams()))", 'ignore=["_class_path", "_instantiator"]'),
-        ("print(len(context.get_hparams()))", 'ignore=["_class_path", "_instantiator"]'),
+        ("print(**context.get_hparams())", True),
+        ('print(context.get_hparams()["lr"])', False),
+        ('print(context.get_hparams().get("lr"))', False),
+        ('print("lr" in context.get_hparams())', False),
+        ("name = 'lr'\n        print(context.get_hparams()[name])", False),
+        ("hparams = context.get_hparams()\n        hparams['lr'] = 1", False),
+        ("hparams = AttrDict(context.get_hparams())\n        print(hparams.lr)", False),
+        ("print(AttrDict(context.get_hparams()))", True),
+        ("print(len(context.get_hparams()))", True),
     ],
 )
-def test_what_a_cli_adds_is_no_hyperparameter(line: str, saved: str, tmp_path: Path) -> None:
+def test_what_a_cli_adds_is_no_hyperparameter(
+    line: str, is_handed_on: bool, tmp_path: Path
+) -> None:
     made = rewritten(tmp_path, trial(("self.context = context", line)))
-    assert f"        self.save_hyperparameters({saved})\n" in made
-    assert ("# LightningCLI adds these two, which are no hyperparameters\n" in made) is bool(saved)
+    assert "        self.save_hyperparameters()\n" in made, "a run of LightningCLI must go on"
+    assert ('if name not in ("_class_path", "_instantiator")' in made) is is_handed_on
+    assert ("self.hyperparameters" in made) is is_handed_on
+
+
+@pytest.mark.parametrize("given", ["None, ", ""])
+def test_one_that_has_a_name_for_each_does_not_save_that(given: str, tmp_path: Path) -> None:
+    """Nothing is lost then, and so one has them as they are."""
+    (tmp_path / "a.yaml").write_text(
+        "entrypoint: model_def:Trial\nhyperparameters: {lr: 1, global_batch_size: 4}\n"
+        "searcher: {name: single, metric: error, max_length: {epochs: 1}}\n"
+    )
+    made = rewritten(
+        tmp_path, trial(("self.context = context", f"print({given}context.get_hparams())"))
+    )
+    assert "# LightningCLI adds these two, which are no hyperparameters\n" in made
+    assert '        self.save_hyperparameters(ignore=["_class_path", "_instantiator"])\n' in made
+    assert f"        print({given}dict(self.hparams))\n" in made
+
+
+KEPT = "self.hparams = context.get_hparams()\n        "
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x = {'a': context.get_hparams()}", "x = {'a': self.hyperparameters}"),
+        ("x = [context.get_hparams()]", "x = [self.hyperparameters]"),
+        ("x = [*context.get_hparams()]", "x = [*self.hyperparameters]"),
+        ("x = f'{context.get_hparams()}'", "x = f'{self.hyperparameters}'"),
+        ("x = context.get_hparams() == {}", "x = self.hyperparameters == {}"),
+        ("x = context.get_hparams() | {'a': 1}", "x = self.hyperparameters | {'a': 1}"),
+        ("x: dict = context.get_hparams()", "x: dict = self.hyperparameters"),
+        ("x = lambda: context.get_hparams()", "x = lambda: self.hyperparameters"),
+        (f"{KEPT}print(**self.hparams)", "print(**self.hyperparameters)"),
+        (f"{KEPT}print(self.hparams.items())", "print(self.hyperparameters.items())"),
+        (f"{KEPT}x = [*self.hparams]", "x = [*self.hyperparameters]"),
+        (f"{KEPT}x = self.hparams\n        print(**x)", "x = self.hyperparameters"),
+        (f"{KEPT}x = 'lr' in self.hparams, [*self.hparams]", "x = 'lr' in self.hparams, ["),
+        (f"{KEPT}x = self.hparams['lr'], [*self.hparams]", "x = self.hparams['lr'], ["),
+    ],
+)
+def test_nor_is_it_one_wherever_all_of_them_are(before: str, after: str, tmp_path: Path) -> None:
+    made = rewritten(tmp_path, trial(("self.context = context", before)))
+    assert f"        {after}" in made
+    assert made.count("self.hparams.items()") == 1, "that of the property"
+
+
+def test_those_that_have_attributes_keep_them(tmp_path: Path) -> None:
+    before = (
+        "self.hparams = AttrDict(context.get_hparams())\n"
+        "        x = self.hparams\n        print(x.lr, self.hparams, **self.hparams)"
+    )
+    attr_dict = "class AttrDict(dict):\n    pass\n\n\nclass T"
+    made = rewritten(tmp_path, trial(("self.context = context", before), ("class T", attr_dict)))
+    after = (
+        "        x = AttrDict(self.hyperparameters)\n"
+        "        print(x.lr, AttrDict(self.hyperparameters), **self.hyperparameters)\n"
+    )
+    assert after in made and "class AttrDict" in made
 
 
 CHAIN = """\
