@@ -437,10 +437,11 @@ class LightningTransformer(FileTransformer[LightningFile]):
 
     def _is_called(self) -> bool:
         """Whether trials call the function around, or the class."""
-        around = [*self.classes[:1], *self.functions[:1]]
+        around = {node.name.value for node in self.classes[:1]}
+        around |= {node.name.value for node in self.functions[:1]}
         every = (p.own.called.values() for p in self.file.trials.values())
         called = {name for methods in every for names in methods for name in names}
-        return any(node.name.value in called for node in around)
+        return not around.isdisjoint(called)
 
     def without_others(
         self, original: cst.ClassDef, updated: cst.ClassDef, wrapper: str = ""

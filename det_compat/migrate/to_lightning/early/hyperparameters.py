@@ -79,7 +79,8 @@ class WithoutOthers(cst.CSTTransformer):
     def visit_StarredDictElement(self, node: cst.StarredDictElement) -> None:
         self._bare.add(node.value)
 
-    visit_StarredElement = visit_StarredDictElement
+    def visit_StarredElement(self, node: cst.StarredElement) -> None:
+        self._bare.add(node.value)
 
     def visit_DictComp(self, node: cst.DictComp) -> bool:
         return syntax.code(node) != syntax.code(self._plain)
