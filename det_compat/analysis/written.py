@@ -1,41 +1,41 @@
-"""What a script gives the trial that it trains."""
+"""What scripts give the trials that they make."""
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 from det_compat.analysis.expressions import called, last_name, literal, walked, words
+
+#: An expression, and the function or file that it stands in.
+_Placed: TypeAlias = tuple[ast.expr, ast.AST]
 
 
 class _NotWritten(Exception):
     """A value is not in the text of the script."""
 
 
-def written_hparams(trees: Iterable[ast.Module], name: str) -> dict[str, Any] | None:
-    """What the first of some scripts that makes a trial of a class gives it.
+def written_hparams(trees: Sequence[ast.Module], name: str) -> dict[str, Any] | None:
+    """The hyperparameters of a class that a script which makes it has written down.
 
-    It is what stands in ``pytorch.init(hparams=...)``, or beside the context: a dict that is
-    written out, with variables that are set once, and with the defaults of the script's options.
+    They stand in ``pytorch.init(hparams=...)``, or beside the context: a dict that is written out,
+    with variables and arguments of functions that are given once, and with the defaults of the
+    script's options.
 
     Args:
-        trees: the scripts.
+        trees: all files.
         name: of the class.
 
     Returns:
-        None where no script says all of it.
+        None where no script says all of them.
     """
-    for tree in trees:
-        calls = [node for node in walked(tree) if isinstance(node, ast.Call)]
-        made = [call for call in calls if called(call) == name]
-        if not made:
-            continue
-        starts = [call for call in calls if called(call) == "init"]
-        given = [k.value for call in (*starts, *made) for k in call.keywords if k.arg == "hparams"]
-        given += [call.args[1] for call in made if len(call.args) == 2]
-        values = _Values(calls, tree)
-        for node in given:
+    values = _Values(_Given(trees))
+    for call, scope in values.given.calls.get(name, ()):
+        starts = [s for s in values.given.calls.get("init", ()) if values.given.are_near(s, scope)]
+        made = [(k.value, at) for each, at in (*starts, (call, scope)) for k in _hparams(each)]
+        made += [(call.args[1], scope)] if len(call.args) == 2 else []
+        for placed in made:
             try:
-                found = values.of(node)
+                found = values.of(placed)
             except _NotWritten:
                 continue
             if isinstance(found, dict):
@@ -56,24 +56,19 @@ def objects_given(
         name: of the class.
         parameters: of its ``__init__``, without ``self``.
     """
-    if not any(called(node) == name for tree in trees for node in _calls(walked(tree))):
+    if not any(isinstance(n, ast.Call) and called(n) == name for t in trees for n in walked(t)):
         return frozenset()
-    objects = _Objects(trees)
-    given = [
-        pair for call, scope in objects.calls[name] for pair in _given(call, parameters, scope)
-    ]
-    return frozenset(to for to, value in given if objects.is_one(value))
+    given = _Given(trees)
+    objects = _Objects(given)
+    pairs = [pair for call, at in given.calls[name] for pair in _arguments(call, parameters, at)]
+    return frozenset(to for to, value in pairs if objects.is_one(value))
 
 
-#: An expression, and the function or file that it stands in.
-_Placed: TypeAlias = tuple[ast.expr, ast.AST]
+def _hparams(call: ast.Call) -> list[ast.keyword]:
+    return [keyword for keyword in call.keywords if keyword.arg == "hparams"]
 
 
-def _calls(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
-    return (node for node in nodes if isinstance(node, ast.Call))
-
-
-def _given(
+def _arguments(
     call: ast.Call, parameters: Sequence[str], scope: ast.AST
 ) -> Iterator[tuple[str, _Placed]]:
     for to, value in zip(parameters, call.args, strict=False):
@@ -92,15 +87,19 @@ def _own(scope: ast.AST) -> list[ast.AST]:
     return found
 
 
-class _Objects:
-    """Which expressions are surely objects of a class or a library."""
+class _Given:
+    """What is called in some files, and what variables, arguments and results may be.
+
+    Attributes:
+        calls: each by the last part of its name, with what it stands in.
+        returned: what each function returns; None for nothing.
+    """
 
     def __init__(self, trees: Sequence[ast.Module]) -> None:
         self.calls: dict[str, list[tuple[ast.Call, ast.AST]]] = {}
+        self.returned: dict[str, list[_Placed | None]] = {}
         self._made: dict[tuple[ast.AST, str], list[_Placed | None]] = {}
-        self._returned: dict[str, list[_Placed | None]] = {}
         self._file: dict[ast.AST, ast.Module] = {}
-        self._open = set[object]()
         for tree in trees:
             functions = [node for node in walked(tree) if isinstance(node, ast.FunctionDef)]
             for scope in (tree, *functions):
@@ -111,15 +110,30 @@ class _Objects:
         for function in functions:
             names = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
             for call, scope in self.calls.get(function.name, ()):
-                for to, value in _given(call, names, scope):
+                for to, value in _arguments(call, names, scope):
                     self._made.setdefault((function, to), []).append(value)
+
+    def of(self, name: str, scope: ast.AST) -> list[_Placed | None]:
+        """What a variable may be; None for each number of a loop."""
+        return self._made.get((scope, name)) or self._made.get((self._file[scope], name), [])
+
+    def of_file(self, name: str, scope: ast.AST) -> list[ast.Call]:
+        """The calls of a name in the file in which something stands."""
+        every = self.calls.get(name, ())
+        return [call for call, at in every if self._file[at] is self._file[scope]]
+
+    def are_near(self, start: tuple[ast.Call, ast.AST], scope: ast.AST) -> bool:
+        """Whether a call stands in a function; in its file if that has no such call."""
+        others = [at for _, at in self.calls[called(start[0])]]
+        near = scope if scope in others else self._file[scope]
+        return near in (start[1], self._file[start[1]])
 
     def _read(self, node: ast.AST, scope: ast.AST) -> None:
         if isinstance(node, ast.Call):
             self.calls.setdefault(called(node), []).append((node, scope))
         elif isinstance(node, ast.Return) and isinstance(scope, ast.FunctionDef):
             value = None if node.value is None else (node.value, scope)
-            self._returned.setdefault(scope.name, []).append(value)
+            self.returned.setdefault(scope.name, []).append(value)
         elif isinstance(node, ast.Assign):
             for target in node.targets:
                 self._keep(target, node.value, scope)
@@ -149,26 +163,42 @@ class _Objects:
             for number, part in enumerate(target.elts):
                 self._keep(part, values[number] if same else value, scope)
 
+
+#: What a loop goes through that is as plain as what it is given.
+_COUNTING = words("range zip product combinations permutations items keys values")
+
+
+class _Objects:
+    """Which expressions are surely objects of a class or a library, or have some in them."""
+
+    def __init__(self, given: _Given) -> None:
+        self._given = given
+        self._open = set[object]()
+
     def is_one(self, placed: _Placed | None) -> bool:
         """Whether an expression is one."""
         if placed is None:
             return False
         node, scope = placed
         if isinstance(node, ast.Name):
-            made = self._made.get((scope, node.id))
-            return self._are_some(
-                (scope, node.id), made or self._made.get((self._file[scope], node.id), [])
-            )
+            return self._are_some((scope, node.id), self._given.of(node.id, scope))
         if isinstance(node, ast.Call):
             name = called(node)
-            if name in self._returned:
-                return self._are_some(name, self._returned[name])
+            if name in self._given.returned:
+                return self._are_some(name, self._given.returned[name])
             return not _is_plain(node)
-        if isinstance(node, ast.DictComp):
-            return self.is_one((node.value, scope))
-        if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
-            return self.is_one((node.elt, scope))
-        return isinstance(node, ast.Subscript) and self.is_one((node.value, scope))
+        parts: Sequence[ast.expr | None] = ()
+        if isinstance(node, (ast.Subscript, ast.DictComp)):
+            parts = [node.value]
+        elif isinstance(node, (ast.ListComp, ast.GeneratorExp)):
+            parts = [node.elt]
+        elif isinstance(node, ast.Dict):
+            parts = node.values
+        elif isinstance(node, (ast.List, ast.Tuple)):
+            parts = node.elts
+        elif isinstance(node, ast.BinOp):
+            parts = [node.left, node.right]
+        return any(self.is_one((part, scope)) for part in parts if part is not None)
 
     def _are_some(self, key: object, made: Sequence[_Placed | None]) -> bool:
         """Whether all that a name may stand for are such objects."""
@@ -179,16 +209,6 @@ class _Objects:
             return all(map(self.is_one, made))
         finally:
             self._open.discard(key)
-
-
-#: What a loop goes through that is as plain as what it is given.
-_COUNTING = words("range zip product combinations permutations items keys values")
-#: What does, whatever it belongs to.
-_PLAIN = words(
-    "int float str bool len dict list tuple vars min max sum round abs range sorted "
-    "read_text get items keys values copy deepcopy getenv "
-    "get_hparams get_hparam strip lower join format item tolist"
-)
 
 
 def _is_plain(node: ast.Call) -> bool:
@@ -203,82 +223,106 @@ def _is_plain(node: ast.Call) -> bool:
 
 #: What reads such values from a file.
 _FORMATS = words("json yaml toml tomllib")
+#: What does, whatever it belongs to.
+_PLAIN = words(
+    "int float str bool len dict list tuple vars min max sum round abs range sorted "
+    "read_text get items keys values copy deepcopy getenv "
+    "get_hparams get_hparam strip lower join format item tolist"
+)
 
 
 class _Values:
-    def __init__(self, calls: list[ast.Call], tree: ast.Module) -> None:
-        self._variables: dict[str, ast.expr | None] = {}
-        for node in walked(tree):
-            if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                for target in targets:
-                    if isinstance(target, ast.Name):
-                        again = target.id in self._variables
-                        self._variables[target.id] = None if again else node.value
-        self._options = {_option(call): call for call in calls if called(call) == "add_argument"}
-        self._open: set[str] = set()
+    """The values of expressions that are written out.
 
-    def of(self, node: ast.expr) -> Any:
-        """The value of an expression."""
+    Attributes:
+        given: what variables may be.
+    """
+
+    def __init__(self, given: _Given) -> None:
+        self.given = given
+        self._open = set[tuple[ast.AST, str]]()
+
+    def of(self, placed: _Placed) -> Any:
+        """The value of an expression.
+
+        Raises:
+            _NotWritten: it is not in the text.
+        """
+        node, scope = placed
         if isinstance(node, ast.Name):
-            return self._of_variable(node.id)
-        if isinstance(node, ast.Attribute) and self._is_parsed(node.value):
-            return self._of_option(node.attr)
-        if isinstance(node, ast.Call) and called(node) in ("dict", "vars"):
-            return self._of_call(node)
+            return self._of_variable(node.id, scope)
+        if isinstance(node, ast.Attribute) and self._is_parsed(node.value, scope):
+            return self._of_option(node.attr, scope)
+        if isinstance(node, ast.Call):
+            return self._of_call(node, scope)
         if isinstance(node, ast.Dict):
-            return self._of_dict(node)
+            return self._of_dict(node, scope)
         if isinstance(node, (ast.List, ast.Tuple)):
-            return [self.of(each) for each in node.elts]
+            return [self.of((each, scope)) for each in node.elts]
         try:
             return ast.literal_eval(node)
         except ValueError:
             raise _NotWritten from None
 
-    def _of_dict(self, node: ast.Dict) -> dict[Any, Any]:
+    def _of_dict(self, node: ast.Dict, scope: ast.AST) -> dict[Any, Any]:
         found: dict[Any, Any] = {}
         for key, value in zip(node.keys, node.values, strict=True):
-            found |= {self.of(key): self.of(value)} if key is not None else self._dict(value)
+            if key is None:
+                found |= self._dict(value, scope)
+            else:
+                found[self.of((key, scope))] = self.of((value, scope))
         return found
 
-    def _dict(self, node: ast.expr) -> dict[Any, Any]:
-        found = self.of(node)
+    def _dict(self, node: ast.expr, scope: ast.AST) -> dict[Any, Any]:
+        found = self.of((node, scope))
         if not isinstance(found, dict):
             raise _NotWritten
         return found
 
-    def _of_call(self, node: ast.Call) -> dict[Any, Any]:
-        if called(node) == "vars" and len(node.args) == 1 and self._is_parsed(node.args[0]):
-            return {name: self._of_option(name) for name in self._options}
-        if called(node) != "dict" or len(node.args) > 1:
+    def _of_call(self, node: ast.Call, scope: ast.AST) -> Any:
+        name = called(node)
+        if name == "vars" and len(node.args) == 1 and self._is_parsed(node.args[0], scope):
+            options = map(_option, self.given.of_file("add_argument", scope))
+            return {option: self._of_option(option, scope) for option in options}
+        if name in ("copy", "deepcopy") and isinstance(node.func, ast.Attribute):
+            return self.of((node.args[0] if node.args else node.func.value, scope))
+        if name != "dict" or len(node.args) > 1:
             raise _NotWritten
-        found = self._dict(node.args[0]) if node.args else {}
+        found = {**self._dict(node.args[0], scope)} if node.args else {}
         for keyword in node.keywords:
-            value = keyword.value
-            found |= {keyword.arg: self.of(value)} if keyword.arg else self._dict(value)
+            if keyword.arg:
+                found[keyword.arg] = self.of((keyword.value, scope))
+            else:
+                found |= self._dict(keyword.value, scope)
         return found
 
-    def _of_variable(self, name: str) -> Any:
-        value = self._variables.get(name)
-        if value is None or name in self._open:
+    def _of_variable(self, name: str, scope: ast.AST) -> Any:
+        made = self.given.of(name, scope)
+        if len(made) != 1 or made[0] is None or (scope, name) in self._open:
             raise _NotWritten
-        self._open.add(name)
+        self._open.add((scope, name))
         try:
-            return self.of(value)
+            return self.of(made[0])
         finally:
-            self._open.discard(name)
+            self._open.discard((scope, name))
 
-    def _is_parsed(self, node: ast.expr) -> bool:
+    def _is_parsed(self, node: ast.expr, scope: ast.AST) -> bool:
         """Whether an expression is what a script was told on its command line."""
-        if isinstance(node, ast.Name):
-            node = self._variables.get(node.id) or node
+        seen = set[tuple[ast.AST, str]]()
+        # An argument of a function is what it was given.
+        while isinstance(node, ast.Name):
+            made, key = self.given.of(node.id, scope), (scope, node.id)
+            if len(made) != 1 or made[0] is None or key in seen:
+                return False
+            seen.add(key)
+            node, scope = made[0]
         return isinstance(node, ast.Call) and called(node) == "parse_args"
 
-    def _of_option(self, name: str) -> Any:
-        call = self._options.get(name)
-        settings = {k.arg: k.value for k in call.keywords} if call is not None else {}
+    def _of_option(self, name: str, scope: ast.AST) -> Any:
+        calls = [c for c in self.given.of_file("add_argument", scope) if _option(c) == name]
+        settings = {k.arg: k.value for call in calls for k in call.keywords}
         if "default" in settings:
-            return self.of(settings["default"])
+            return self.of((settings["default"], scope))
         action = literal(settings["action"]) if "action" in settings else None
         if action not in ("store_true", "store_false"):
             raise _NotWritten

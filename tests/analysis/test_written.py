@@ -121,6 +121,9 @@ def test_what_a_trial_gets_besides_numbers():
         ("[make(n) for n in names]", True),
         ("unknown", False),
         ("0.1 * WIDTH", False),
+        ("{'train': (Settings(1), 3)}", True),
+        ("{'lr': 0.1, 'sizes': [WIDTH, 2]}", False),
+        ("2 * numpy.arange(3)", True),
     ],
 )
 def test_objects_are_what_is_made(given, is_one):
@@ -131,3 +134,33 @@ def test_objects_are_what_is_made(given, is_one):
 def test_a_variable_with_a_number_is_none():
     text = "x = load_wine()\nif x:\n    x = 3\nTrial(context, x)\n"
     assert objects(text, "context", "x") == set()
+
+
+def test_arguments_of_functions_are_followed():
+    text = """
+HPARAMS = {"lr": 0.1}
+
+
+def run(hparams):
+    with pytorch.init(hparams=hparams) as context:
+        Trial(context)
+
+
+def other(hparams):
+    with pytorch.init(hparams=hparams) as context:
+        Other(context)
+
+
+run(copy.deepcopy(HPARAMS))
+other({"lr": 2})
+"""
+    assert written_hparams([ast.parse(text)], "Trial") == {"lr": 0.1}
+    assert written_hparams([ast.parse(text)], "Other") == {"lr": 2}
+    twice = f"{text}run({{'lr': 3}})\n"
+    assert written_hparams([ast.parse(twice)], "Trial") is None
+
+
+@pytest.mark.parametrize("text", ["a = b\nb = a\nTrial(c, a)", "a = {**a}\nTrial(c, a)"])
+def test_what_comes_back_to_itself_is_not_known(text):
+    assert written_hparams([ast.parse(text)], "Trial") is None
+    assert objects(text, "context", "given") == set()

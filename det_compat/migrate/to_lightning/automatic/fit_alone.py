@@ -169,29 +169,31 @@ def _mentions(node: cst.BaseExpression, known: set[str]) -> bool:
 
 def _is_step(call: cst.Call, known: set[str]) -> bool:
     func = call.func
-    if not isinstance(func, cst.Attribute) or func.attr.value != "step":
+    if not isinstance(func, cst.Attribute) or not _may_step(call):
         return False
     last = syntax.code(_stem(func.value)).rpartition(".")[2]
     return _mentions(func.value, known) or bool(_NAME.fullmatch(last))
+
+
+def _may_step(call: cst.Call) -> bool:
+    """Whether a call may be that of an LR scheduler: a noise scheduler's step is given more."""
+    return _called(call) == "step" and len(call.args) <= len(("metrics", "epoch"))
+
+
+def _steps(node: cst.CSTNode) -> bool:
+    return any(map(_may_step, syntax.find(node, cst.Call)))
 
 
 def _hands_on(call: cst.Call, known: set[str], file: LightningFile) -> bool:
     """Whether a call leaves it to a function or object of the project to step a scheduler."""
     name, elsewhere = _called(call), file.elsewhere
     if isinstance(call.func, cst.Attribute) and name != "step" and _mentions(call.func, known):
-        return any(map(_steps(name), elsewhere.classes_with.get(name, ())))
+        trees = map(syntax.looked_at, elsewhere.classes_with.get(name, ()))
+        every = [syntax.methods(n) for tree in trees for n in syntax.find(tree, cst.ClassDef)]
+        return any(name in own and _steps(own[name]) for own in every)
+    function = elsewhere.functions.get(name)
     is_given = any(_mentions(arg.value, known) for arg in call.args)
-    return is_given and ".step(" in elsewhere.texts.get(name, "") and name in elsewhere.functions
-
-
-def _steps(name: str) -> Callable[[str], bool]:
-    """What tells of the text of a class whether a method of it steps something."""
-
-    def steps(text: str) -> bool:
-        every = [syntax.methods(n) for n in syntax.find(syntax.looked_at(text), cst.ClassDef)]
-        return any(name in own and ".step(" in syntax.code(own[name]) for own in every)
-
-    return steps
+    return is_given and function is not None and _steps(function)
 
 
 class _Guarding(cst.CSTTransformer):

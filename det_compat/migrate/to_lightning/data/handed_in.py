@@ -54,18 +54,8 @@ def handed_in(node: cst.ClassDef, symbols: Symbols, trees: Sequence[ast.Module])
         used += [line.value for line in lines]
     found = {syntax.code(each) for each in used if each is not None}
     _, *parameters = (param.name.value for param in own["__init__"].params.params)
-    objects = objects_given(trees, node.name.value, parameters) - _dicts(node)
+    objects = objects_given(trees, node.name.value, parameters)
     return frozenset(names[text] for text in found & names.keys()) | (objects & {*parameters[1:]})
-
-
-def _dicts(node: cst.ClassDef) -> set[str]:
-    """The variables that a class asks for something by its name."""
-    asked = [
-        part.value
-        for part in syntax.find(node, cst.Subscript)
-        if any(True for _ in syntax.find(part.slice[0], cst.SimpleString))
-    ]
-    return {syntax.code(each) for each in asked}
 
 
 def _is_object(arg: cst.Arg) -> bool:

@@ -26,18 +26,27 @@ def with_word_of_pools(node: cst.ClassDef, around: Elsewhere) -> cst.ClassDef:
     own = syntax.methods(node)
     is_imported = any("multiprocessing" in path for path in around.imported.get("Pool", ()))
 
-    def starts(line: cst.SimpleStatementLine) -> bool:
-        texts = around.reached([syntax.code(line)])
+    def starts(line: cst.BaseStatement) -> bool:
+        texts = around.reached(map(syntax.code, _first(line)))
         kinds = (_STARTING, _POOL) if is_imported else (_STARTING,)
         return any(kind.search(text) for text in texts for kind in kinds)
 
-    def said(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
+    def said(line: cst.BaseStatement) -> cst.BaseStatement:
         return above(line, [cst.EmptyLine(comment=cst.Comment(SAID))]) if starts(line) else line
 
     # What ``__init__`` has made is there before Lightning comes.
     late = {*reachable(own, *NAMES)} - {*reachable(own, "__init__")}
     for name in sorted(late):
-        if any(map(starts, syntax.find(own[name], cst.SimpleStatementLine))):
-            made = syntax.each(own[name], cst.SimpleStatementLine, said)
-            node = syntax.with_node(node, own[name], made)
+        made = own[name]
+        for kind in (cst.SimpleStatementLine, cst.With, cst.For):
+            if any(map(starts, syntax.find(made, kind))):
+                made = syntax.each(made, kind, said)
+        node = syntax.with_node(node, own[name], made) if made is not own[name] else node
     return node
+
+
+def _first(line: cst.BaseStatement) -> list[cst.CSTNode]:
+    """What of a statement runs as it begins, before the lines in it."""
+    if isinstance(line, cst.With):
+        return [*line.items]
+    return [line.iter if isinstance(line, cst.For) else line]

@@ -211,3 +211,26 @@ def test_a_method_of_a_callback_that_knows_no_trainer_is_marked(tmp_path):
     made = rewritten(tmp_path, following(f"self.advance(metrics['error']){more}"))
     assert f"    {SAID}" in made
     assert "        self.followed.step(value)\n" in made
+
+
+NOISE = """
+
+class NoiseScheduler:
+    def step(self, noise, t, sample):
+        return sample - noise * t
+
+
+def drawn(scheduler, batch):
+    return scheduler.step(batch, 1, batch)
+"""
+
+
+@pytest.mark.parametrize(
+    "drawing", ["self.noise_scheduler.step(batch, 1, batch)", "drawn(self.noise_scheduler, batch)"]
+)
+def test_a_scheduler_of_noise_is_none_of_the_learning_rate(tmp_path, drawing):
+    made = "lr=0.1))\n        self.noise_scheduler = NoiseScheduler()\n"
+    source = trial(("lr=0.1))\n", made), ("self.model(batch).sum()}", f"{drawing}.sum()}}"))
+    result = rewritten(tmp_path, source + NOISE)
+    assert "MIGRATE" not in result
+    assert FIT not in result

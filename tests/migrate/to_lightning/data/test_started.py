@@ -46,3 +46,11 @@ def test_data_of_init_are_there_before(tmp_path):
         header="import multiprocessing\n" + HEADER,
     )
     assert SAID not in rewritten(tmp_path, source + FEATURES.format(WITH))
+
+
+@pytest.mark.parametrize(
+    "line", ["with multiprocessing.Pool(2) as pool:", "for n in mp.Pool(2).map(f, [1]):"]
+)
+def test_a_pool_of_the_loader_itself_is_spoken_of(line, tmp_path):
+    source = trial((LOADER, f"{line}\n            pass\n        {LOADER}"))
+    assert f"        {SAID}\n        {line}\n" in rewritten(tmp_path, source)
