@@ -5,8 +5,9 @@ from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.early.late_models import unregistered
 from det_compat.migrate.to_lightning.optimization.step_modes import STEP_MODE
-from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
+from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.to_lightning.taken.reserved import ATTRIBUTE_DICTS
+from det_compat.migrate.to_lightning.transformer import LightningTransformer
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.marks import PRECISION, PRECISION_LINK, marked

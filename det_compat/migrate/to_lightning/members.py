@@ -16,14 +16,9 @@ from det_compat.migrate.to_lightning.early.hyperparameters import (
 )
 from det_compat.migrate.to_lightning.early.mixins import before_base
 from det_compat.migrate.to_lightning.optimization.accumulation import IS_DUE
-from det_compat.migrate.to_lightning.plan import (
-    TOTAL_BATCH,
-    LightningFile,
-    LightningTransformer,
-    TrialPlan,
-    beside_hparams,
-)
+from det_compat.migrate.to_lightning.plan import TOTAL_BATCH, LightningFile, TrialPlan
 from det_compat.migrate.to_lightning.scripts.one_place import as_init, given_contexts
+from det_compat.migrate.to_lightning.transformer import LightningTransformer, beside_hparams
 from det_compat.migrate.to_lightning.written_out.definitions import with_definitions
 from det_compat.migrate.to_lightning.written_out.early_device import OF_PROCESS, with_device
 from det_compat.migrate.to_lightning.written_out.gathering import DEFINITIONS, GATHERING

@@ -4,7 +4,8 @@ import libcst as cst
 
 from det_compat import LOG_FORMAT
 from det_compat.migrate.configs import BATCHES
-from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
+from det_compat.migrate.to_lightning.plan import LightningFile
+from det_compat.migrate.to_lightning.transformer import LightningTransformer
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.marks import above, comments_of

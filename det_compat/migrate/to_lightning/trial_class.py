@@ -8,7 +8,6 @@ import libcst as cst
 from det_compat.migrate.line_length import spaced
 from det_compat.migrate.to_lightning import modes
 from det_compat.migrate.to_lightning.callbacks import configure_callbacks
-from det_compat.migrate.to_lightning.changed_hparams import changed_copies, with_copies
 from det_compat.migrate.to_lightning.class_facts import BATCH_METHODS, EVALUATIONS, asks_sizes
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.going_on import with_one_iterator
@@ -22,6 +21,7 @@ from det_compat.migrate.to_lightning.early.init_method import needs_init, with_a
 from det_compat.migrate.to_lightning.early.late import late_values, setup_hook
 from det_compat.migrate.to_lightning.early.mixins import mixin_init
 from det_compat.migrate.to_lightning.early.moved_devices import left_to_lightning, never_later
+from det_compat.migrate.to_lightning.from_config.changed_hparams import changed_copies, with_copies
 from det_compat.migrate.to_lightning.metrics.in_place import changed_in_place
 from det_compat.migrate.to_lightning.metrics.logged import EACH_BATCH, as_numbers, by_name
 from det_compat.migrate.to_lightning.metrics.names import (

@@ -7,7 +7,8 @@ from typing import TypeVar
 import libcst as cst
 
 from det_compat.migrate.to_lightning.class_facts import WrappedModel
-from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
+from det_compat.migrate.to_lightning.plan import LightningFile
+from det_compat.migrate.to_lightning.transformer import LightningTransformer
 from det_compat.migrate.to_lightning.written_out.samplers import ADAPTED_LOADER, sharing
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere

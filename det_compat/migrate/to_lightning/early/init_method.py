@@ -11,13 +11,8 @@ from det_compat.migrate.line_length import INDENT, LINES
 from det_compat.migrate.to_lightning.class_facts import is_init_of_next
 from det_compat.migrate.to_lightning.early.hyperparameters import OF_CLI
 from det_compat.migrate.to_lightning.early.mixins import mixins_of
-from det_compat.migrate.to_lightning.plan import (
-    UNUSED,
-    LightningFile,
-    OtherBases,
-    TrialPlan,
-    takes_unnamed,
-)
+from det_compat.migrate.to_lightning.plan import UNUSED, LightningFile, OtherBases, TrialPlan
+from det_compat.migrate.to_lightning.transformer import takes_unnamed
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import above, marked
 from det_compat.migrate.tree.parameters import DATA, Arguments

@@ -13,7 +13,8 @@ from itertools import takewhile
 import libcst as cst
 
 from det_compat.analysis.expressions import words
-from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer, TrialPlan
+from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
+from det_compat.migrate.to_lightning.transformer import LightningTransformer
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.file import Line, Lines

@@ -13,11 +13,7 @@ import libcst as cst
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.optimization.gradients import asks_gradients
-from det_compat.migrate.to_lightning.plan import (
-    UNUSED,
-    LightningFile,
-    LightningTransformer,
-)
+from det_compat.migrate.to_lightning.plan import UNUSED, LightningFile
 from det_compat.migrate.to_lightning.scripts.asked_contexts import (
     asking_trained,
     told,
@@ -72,6 +68,7 @@ from det_compat.migrate.to_lightning.scripts.schedule import (
     needs_fit,
 )
 from det_compat.migrate.to_lightning.scripts.step_counts import constants, in_steps
+from det_compat.migrate.to_lightning.transformer import LightningTransformer
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.marks import above, comments_of, devices_said, marked

@@ -5,7 +5,8 @@ from collections.abc import Collection, Iterable, Iterator
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
+from det_compat.migrate.to_lightning.plan import LightningFile
+from det_compat.migrate.to_lightning.transformer import LightningTransformer
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import new_name
 from det_compat.migrate.tree.walking import children

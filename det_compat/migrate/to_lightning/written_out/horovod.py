@@ -2,7 +2,8 @@
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.plan import LightningFile, LightningTransformer
+from det_compat.migrate.to_lightning.plan import LightningFile
+from det_compat.migrate.to_lightning.transformer import LightningTransformer
 from det_compat.migrate.to_lightning.written_out.definitions import Definition, with_definitions
 from det_compat.migrate.tree import syntax
 
