@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import fcntl
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -66,10 +68,12 @@ def _launch(script: Path, out: Path, args: Sequence[str]) -> None:
 
 
 def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("", 0))
-        port: int = sock.getsockname()[1]
-    return port
+    """A port that nobody has, below those that Linux gives connections of other tests meanwhile."""
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as sock, contextlib.suppress(OSError):
+            sock.bind(("", port))
+            return port
 
 
 def find(scenarios: dict[str, Scenario]) -> None:
