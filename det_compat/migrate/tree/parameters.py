@@ -127,8 +127,8 @@ def arguments(
         there = frozenset(names).union(*spaces)
         return Arguments({}, {}, True, sections, asks, there, is_all)
     if not configs or not (names or asks or sections or is_asked):
-        is_open = asks or any(spaces)
-        types = {name: annotation_of(name, ()) for name in names}
+        types = {name: annotation_of(name, ()) for name in names if can_be_parameter(name)}
+        is_open = asks or any(spaces) or len(types) < len(names)
         return Arguments(types, {}, is_open, sections, asks, frozenset(names), is_all)
     known = distinct((*names, *(name for space in spaces for name in space)))
     constants = configs[0].hyperparameters.constants().items()
@@ -142,7 +142,7 @@ def arguments(
     # Where the code never asks whether a name is there, a default harms no config without it.
     harmless = {} if asks else defaults
     named = [name for name in known if name in harmless or all(name in space for space in spaces)]
-    named = [name for name in named if name.isidentifier() and not keyword.iskeyword(name)]
+    named = [name for name in named if can_be_parameter(name)]
     # LightningCLI takes a null for no argument.
     none = {n for space in spaces for n, item in space.items() if item == Const(None)}
     defaults = {**{name: None for name in named if name in none}, **defaults}
@@ -155,6 +155,11 @@ def arguments(
         frozenset(names),
         is_all,
     )
+
+
+def can_be_parameter(name: str) -> bool:
+    """Whether a parameter can have this name: none is ``drop-out`` or ``lambda``."""
+    return name.isidentifier() and not keyword.iskeyword(name)
 
 
 def values_of(name: str, spaces: Sequence[dict[str, Any]]) -> Iterator[Any]:

@@ -5,7 +5,6 @@ its default. Any other is None where nobody gives it, and no hyperparameter then
 does without it, it does as before.
 """
 
-import keyword
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,6 +20,7 @@ from det_compat.migrate.tree.parameters import (
     Arguments,
     ConfigUse,
     annotation_of,
+    can_be_parameter,
     distinct,
     values_of,
 )
@@ -66,7 +66,7 @@ def closed(
     ]
     init = syntax.methods(node).get("__init__")
     own = {each.name.value for each in syntax.find(init.params, cst.Param)} if init else set()
-    is_free = own.isdisjoint(lacking) and all(map(_can_be_parameter, lacking))
+    is_free = own.isdisjoint(lacking) and all(map(_is_free, lacking))
     nulls = {name for space in spaces for name, item in space.items() if item == Const(None)}
     # The __init__ of another base, or a parameter for all hyperparameters, gets what it got.
     is_plain = len(node.bases) == 1 and "hparams" not in own
@@ -90,9 +90,8 @@ def closed(
     return replace(found, types=types, defaults=defaults, is_open=False, absent=frozenset(absent))
 
 
-def _can_be_parameter(name: str) -> bool:
-    is_name = name.isidentifier() and not keyword.iskeyword(name)
-    return is_name and name not in ("self", DATA, "experiment_config")
+def _is_free(name: str) -> bool:
+    return can_be_parameter(name) and name not in ("self", DATA, "experiment_config")
 
 
 def _default(name: str, spaces: Sequence[dict[str, Any]]) -> Any:

@@ -19,11 +19,16 @@ KEPT = "self.context = context\n"
 
 
 def migrated(
-    folder: Path, *lines: str, more: str = "", loss: str = "self.model(batch).sum()"
+    folder: Path,
+    *lines: str,
+    more: str = "",
+    loss: str = "self.model(batch).sum()",
+    has_configs: bool = True,
 ) -> str:
     """The migrated trial whose ``__init__`` has these lines, with the names of a second config."""
-    (folder / "const.yaml").write_text(CONFIG.format(""))
-    (folder / "more.yaml").write_text(CONFIG.format(more))
+    if has_configs:
+        (folder / "const.yaml").write_text(CONFIG.format(""))
+        (folder / "more.yaml").write_text(CONFIG.format(more))
     text = "".join(f"        {line}\n" for line in lines)
     source = trial((KEPT, KEPT + text), ("loss = self.model(batch).sum()", f"loss = {loss}"))
     return rewritten(folder, source)
@@ -98,3 +103,15 @@ def test_a_trial_whose_batch_method_others_call_takes_what_its_configs_have(tmp_
     assert "def __init__(self, *, lr: float = 0.5, global_batch_size: int = 4):" in made
     said = "# MIGRATE: Trial is a LightningModule, which takes global_batch_size, lr and no context"
     assert said in made
+
+
+@pytest.mark.parametrize("has_config", [True, False])
+def test_names_that_no_parameter_can_have_come_by_two_stars(has_config, tmp_path):
+    lines = ("self.seen = context.get_hparam('drop-out'), context.get_hparams()['continue']",)
+    loss = "self.model(batch).sum() * self.context.get_hparam('lambda')"
+    made = migrated(tmp_path, *lines, loss=loss, has_configs=has_config)
+    assert "**hparams" in made
+    given = {"drop-out": 0.5, "continue": None, "lambda": 2.0}
+    module = loaded(tmp_path, made).Trial(global_batch_size=4, **given)
+    assert module.seen == (0.5, None)
+    assert {*module.hparams} == {"global_batch_size", *given}
