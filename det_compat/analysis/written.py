@@ -1,13 +1,11 @@
 """What scripts give the trials that they make."""
 
 import ast
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 from det_compat.analysis.expressions import called, last_name, literal, walked, words
-
-#: An expression, and the function or file that it stands in.
-_Placed: TypeAlias = tuple[ast.expr, ast.AST]
+from det_compat.analysis.given import Given, Placed
 
 
 class _NotWritten(Exception):
@@ -28,7 +26,7 @@ def written_hparams(trees: Sequence[ast.Module], name: str) -> dict[str, Any] | 
     Returns:
         None where no script says all of them.
     """
-    values = _Values(_Given(trees))
+    values = _Values(Given(trees))
     for call, scope in values.given.calls.get(name, ()):
         starts = [s for s in values.given.calls.get("init", ()) if values.given.are_near(s, scope)]
         made = [(k.value, at) for each, at in (*starts, (call, scope)) for k in _hparams(each)]
@@ -49,139 +47,42 @@ def objects_given(
     """The parameters of a class that get more than numbers, texts, and lists and dicts of these.
 
     They are what other functions return, or what is gone through in a loop, wherever the class is
-    made; variables and the arguments of functions are followed.
+    made, by whichever name; variables, attributes and the arguments of functions are followed.
 
     Args:
         trees: all files.
         name: of the class.
         parameters: of its ``__init__``, without ``self``.
     """
-    if not any(isinstance(n, ast.Call) and called(n) == name for t in trees for n in walked(t)):
+    if not any(name in (last_name(n), getattr(n, "value", "")) for t in trees for n in walked(t)):
         return frozenset()
-    given = _Given(trees)
+    given = Given(trees)
     objects = _Objects(given)
-    pairs = [pair for call, at in given.calls[name] for pair in _arguments(call, parameters, at)]
-    return frozenset(to for to, value in pairs if objects.is_one(value))
+    return frozenset(to for to, value in given.to(name, parameters) if objects.is_one(value))
 
 
 def _hparams(call: ast.Call) -> list[ast.keyword]:
     return [keyword for keyword in call.keywords if keyword.arg == "hparams"]
 
 
-def _arguments(
-    call: ast.Call, parameters: Sequence[str], scope: ast.AST
-) -> Iterator[tuple[str, _Placed]]:
-    for to, value in zip(parameters, call.args, strict=False):
-        yield to, (value, scope)
-    for keyword in call.keywords:
-        if keyword.arg:
-            yield keyword.arg, (keyword.value, scope)
-
-
-def _own(scope: ast.AST) -> list[ast.AST]:
-    """The nodes of a function or file, without those of functions in it."""
-    found = [*ast.iter_child_nodes(scope)]
-    for node in found:
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            found.extend(ast.iter_child_nodes(node))
-    return found
-
-
-class _Given:
-    """What is called in some files, and what variables, arguments and results may be.
-
-    Attributes:
-        calls: each by the last part of its name, with what it stands in.
-        returned: what each function returns; None for nothing.
-    """
-
-    def __init__(self, trees: Sequence[ast.Module]) -> None:
-        self.calls: dict[str, list[tuple[ast.Call, ast.AST]]] = {}
-        self.returned: dict[str, list[_Placed | None]] = {}
-        self._made: dict[tuple[ast.AST, str], list[_Placed | None]] = {}
-        self._file: dict[ast.AST, ast.Module] = {}
-        for tree in trees:
-            functions = [node for node in walked(tree) if isinstance(node, ast.FunctionDef)]
-            for scope in (tree, *functions):
-                self._file[scope] = tree
-                for node in _own(scope):
-                    self._read(node, scope)
-        functions = [scope for scope in self._file if isinstance(scope, ast.FunctionDef)]
-        for function in functions:
-            names = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
-            for call, scope in self.calls.get(function.name, ()):
-                for to, value in _arguments(call, names, scope):
-                    self._made.setdefault((function, to), []).append(value)
-
-    def of(self, name: str, scope: ast.AST) -> list[_Placed | None]:
-        """What a variable may be; None for each number of a loop."""
-        return self._made.get((scope, name)) or self._made.get((self._file[scope], name), [])
-
-    def of_file(self, name: str, scope: ast.AST) -> list[ast.Call]:
-        """The calls of a name in the file in which something stands."""
-        every = self.calls.get(name, ())
-        return [call for call, at in every if self._file[at] is self._file[scope]]
-
-    def are_near(self, start: tuple[ast.Call, ast.AST], scope: ast.AST) -> bool:
-        """Whether a call stands in a function; in its file if that has no such call."""
-        others = [at for _, at in self.calls[called(start[0])]]
-        near = scope if scope in others else self._file[scope]
-        return near in (start[1], self._file[start[1]])
-
-    def _read(self, node: ast.AST, scope: ast.AST) -> None:
-        if isinstance(node, ast.Call):
-            self.calls.setdefault(called(node), []).append((node, scope))
-        elif isinstance(node, ast.Return) and isinstance(scope, ast.FunctionDef):
-            value = None if node.value is None else (node.value, scope)
-            self.returned.setdefault(scope.name, []).append(value)
-        elif isinstance(node, ast.Assign):
-            for target in node.targets:
-                self._keep(target, node.value, scope)
-        elif isinstance(node, ast.AnnAssign) and node.value is not None:
-            self._keep(node.target, node.value, scope)
-        elif isinstance(node, (ast.For, ast.comprehension)):
-            self._keep_each(node.target, node.iter, scope)
-
-    def _keep_each(self, target: ast.expr, values: ast.expr, scope: ast.AST) -> None:
-        """Keep what a loop gives its variables."""
-        name = called(values) if isinstance(values, ast.Call) else ""
-        if name == "enumerate" and isinstance(target, ast.Tuple) and len(target.elts) == 2:
-            assert isinstance(values, ast.Call)
-            self._keep(target.elts[0], None, scope)
-            if values.args:
-                self._keep_each(target.elts[1], values.args[0], scope)
-        else:
-            self._keep(target, None if name in _COUNTING else values, scope)
-
-    def _keep(self, target: ast.expr, value: ast.expr | None, scope: ast.AST) -> None:
-        if isinstance(target, ast.Name):
-            found = self._made.setdefault((scope, target.id), [])
-            found.append(None if value is None else (value, scope))
-        elif isinstance(target, (ast.Tuple, ast.List)):
-            values = value.elts if isinstance(value, (ast.Tuple, ast.List)) else ()
-            same = len(values) == len(target.elts)
-            for number, part in enumerate(target.elts):
-                self._keep(part, values[number] if same else value, scope)
-
-
-#: What a loop goes through that is as plain as what it is given.
-_COUNTING = words("range zip product combinations permutations items keys values")
-
-
 class _Objects:
     """Which expressions are surely objects of a class or a library, or have some in them."""
 
-    def __init__(self, given: _Given) -> None:
+    def __init__(self, given: Given) -> None:
         self._given = given
         self._open = set[object]()
 
-    def is_one(self, placed: _Placed | None) -> bool:
+    def is_one(self, placed: Placed | None) -> bool:
         """Whether an expression is one."""
         if placed is None:
             return False
         node, scope = placed
         if isinstance(node, ast.Name):
-            return self._are_some((scope, node.id), self._given.of(node.id, scope))
+            put = self._given.put_in(node.id, scope)
+            made = self._given.of(node.id, scope)
+            return self._are_some((scope, node.id), made) or any(map(self.is_one, put))
+        if isinstance(node, ast.Attribute):
+            return self._are_some(node, self._given.of_own(node, scope))
         if isinstance(node, ast.Call):
             name = called(node)
             if name in self._given.returned:
@@ -200,7 +101,7 @@ class _Objects:
             parts = [node.left, node.right]
         return any(self.is_one((part, scope)) for part in parts if part is not None)
 
-    def _are_some(self, key: object, made: Sequence[_Placed | None]) -> bool:
+    def _are_some(self, key: object, made: Sequence[Placed | None]) -> bool:
         """Whether all that a name may stand for are such objects."""
         if key in self._open or not made:
             return False
@@ -238,11 +139,11 @@ class _Values:
         given: what variables may be.
     """
 
-    def __init__(self, given: _Given) -> None:
+    def __init__(self, given: Given) -> None:
         self.given = given
         self._open = set[tuple[ast.AST, str]]()
 
-    def of(self, placed: _Placed) -> Any:
+    def of(self, placed: Placed) -> Any:
         """The value of an expression.
 
         Raises:

@@ -164,3 +164,70 @@ other({"lr": 2})
 def test_what_comes_back_to_itself_is_not_known(text):
     assert written_hparams([ast.parse(text)], "Trial") is None
     assert objects(text, "context", "given") == set()
+
+
+MADE = """
+class Trial:
+    @classmethod
+    def build(cls, context, rows):
+        return cls(context, rows)
+
+
+def register(cls):
+    FOUND[cls.__name__] = cls
+    return cls
+
+
+def named(name):
+    if name == "a":
+        return Trial
+    raise ValueError(name)
+
+
+class Runner:
+    kind = Trial
+
+    def __init__(self, cls, rows):
+        self.cls, self.rows = cls, rows
+
+    def by_attribute(self):
+        return self.cls(context, self.rows)
+
+
+FOUND, TABLE = {}, {"a": Trial}
+"""
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "cls = Trial\ncls(context, load())",
+        "cls: type = Trial\ncls(context, load())",
+        "(Trial if big else Other)(context, load())",
+        "TABLE['a'](context, load())",
+        "TABLE.get('a')(context, rows=load())",
+        "register(Trial)\nFOUND['Trial'](context, load())",
+        "@register\nclass Trial:\n    pass\n\nFOUND['Trial'](context, load())",
+        "named('a')(context, load())",
+        "getattr(module, 'Trial')(context, load())",
+        "for cls in (Other, Trial):\n    cls(context, load())",
+        "for name, cls in TABLE.items():\n    cls(context, load())",
+        "for cls in TABLE.values():\n    cls(context, load())",
+        "make = functools.partial(Trial, rows=load())\nmake(context)",
+        "make = partial(Trial, context)\nmake(load())",
+        "make = lambda context: Trial(context, load())\nmake(context)",
+        "make = lambda rows: Trial(context, rows)\nmake(load())",
+        "MAKERS = {'a': lambda c, rows: Trial(c, rows)}\nMAKERS['a'](context, load())",
+        "def f(rows):\n    def make(c):\n        Trial(c, rows)\n    return make\nf(load())(1)",
+        "def run(cls, rows):\n    cls(context, rows)\nrun(Trial, load())",
+        "data = load(), 3\nTrial(context, *data)",
+        "given = dict(rows=load())\nTrial(context, **given)",
+        "given = {}\ngiven['x'] = load()\nTrial(context, given)",
+        "Trial.build(context, load())",
+        "Runner(Trial, load()).by_attribute()",
+    ],
+)
+def test_a_class_is_made_by_other_names(made):
+    text = MADE + made.replace("load()", "numpy.zeros(3)")
+    assert objects(text, "context", "rows") == {"rows"}
+    assert objects(MADE + made.replace("load()", "3"), "context", "rows") == frozenset()

@@ -5,7 +5,7 @@ them.
 """
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import libcst as cst
 
@@ -19,6 +19,8 @@ _WRAPPING = ("wrap_model", "wrap_optimizer", "wrap_lr_scheduler", "wrap_reducer"
 #: What is given to a loader besides numbers.
 _OBJECTS = ("dataset", "sampler", "batch_sampler", "collate_fn", "worker_init_fn")
 _SPLITTING = ("random_split", "Subset")
+#: What numbers, texts, and lists and dicts of these have.
+_PLAIN = frozenset(name for of in (str, int, float, list, dict, tuple, set) for name in dir(of))
 #: What models alone are asked for.
 _OF_MODELS = ("parameters", "named_parameters", "state_dict")
 
@@ -26,7 +28,8 @@ _OF_MODELS = ("parameters", "named_parameters", "state_dict")
 def handed_in(node: cst.ClassDef, symbols: Symbols, trees: Sequence[ast.Module]) -> frozenset[str]:
     """The parameters of a trial's ``__init__`` that it uses as data, models or what trains these.
 
-    So are those that get objects of other kinds where it is made.
+    So are those that get objects of other kinds where it is made, or are asked for what only such
+    have.
 
     Args:
         node: its class.
@@ -53,9 +56,19 @@ def handed_in(node: cst.ClassDef, symbols: Symbols, trees: Sequence[ast.Module])
         lines = syntax.find(own[method], cst.Return) if method in own else ()
         used += [line.value for line in lines]
     found = {syntax.code(each) for each in used if each is not None}
+    found |= _asked(own["__init__"], given) | _asked(node, names.keys() - given.keys())
     _, *parameters = (param.name.value for param in own["__init__"].params.params)
-    objects = objects_given(trees, node.name.value, parameters)
-    return frozenset(names[text] for text in found & names.keys()) | (objects & {*parameters[1:]})
+    taken = {*parameters[1:], *(p.name.value for p in own["__init__"].params.kwonly_params)}
+    objects = objects_given(trees, node.name.value, parameters) if taken else frozenset()
+    return frozenset(names[text] for text in found & names.keys()) | (objects & taken)
+
+
+def _asked(node: cst.CSTNode, names: Collection[str]) -> set[str]:
+    """Those of the names that are asked for an attribute which no plain value has."""
+    asked = syntax.find(node, cst.Attribute)
+    found = {syntax.code(each.value) for each in asked if each.attr.value not in _PLAIN}
+    set_again = {syntax.code(each.target) for each in syntax.find(node, cst.AssignTarget)}
+    return found.intersection(names) - {name for name in set_again if "." not in name}
 
 
 def _is_object(arg: cst.Arg) -> bool:

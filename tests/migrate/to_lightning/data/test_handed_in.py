@@ -54,6 +54,28 @@ def test_data_and_models_are_no_hyperparameters(given, changes, tmp_path):
     assert saved in method(made, "__init__")
 
 
+@pytest.mark.parametrize(
+    ("lines", "saved"),
+    [
+        ("self.n = x.mean(axis=0)", 'ignore=["x"]'),
+        ("self.x = x; self.n = self.x.shape[0]", 'ignore=["x"]'),
+        ("self.x = x; self.n = self.x.items()", ""),
+        ("self.n = x.upper() + x.real", ""),
+        ("x = torch.tensor(x); self.n = x.mean()", ""),
+    ],
+)
+def test_what_only_objects_have_is_asked_for(lines, saved, tmp_path):
+    init = "\n        ".join([MODEL, *lines.split("; ")])
+    made = rewritten(tmp_path, trial((INIT, "def __init__(self, context, x):"), (MODEL, init)))
+    assert f"self.save_hyperparameters({saved})" in method(made, "__init__")
+
+
+def test_a_class_that_is_made_by_a_lambda(tmp_path):
+    source = trial((INIT, "def __init__(self, context, x):"))
+    made = rewritten(tmp_path, f"{source}\n\nmake = lambda c: Trial(c, numpy.ones(3))\n")
+    assert 'self.save_hyperparameters(ignore=["x"])' in method(made, "__init__")
+
+
 def test_numbers_of_a_loader_are(tmp_path):
     size = (MODEL, f"{MODEL}\n        self.size = size")
     init = (INIT, "def __init__(self, context, size):")
