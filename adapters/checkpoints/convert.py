@@ -96,6 +96,9 @@ def for_module(
         # Lightning counts the steps of each.
         steps *= max(len(checkpoint.get("optimizer_states", ())), 1)
     loop = _at_start_of_epoch(checkpoint["epoch"], checkpoint["global_step"], steps)
+    if arguments.keys() - inspect.signature(module_cls).parameters.keys():
+        # LightningCLI finds hyperparameters that have no name in a module by this alone.
+        arguments["_class_path"] = f"{module_cls.__module__}.{module_cls.__qualname__}"
     return {
         **checkpoint,
         "global_step": steps,
@@ -103,7 +106,8 @@ def for_module(
         "lr_schedulers": schedulers,
         "hyper_parameters": arguments,
         "hparams_name": "kwargs",
-        "loops": {"fit_loop": loop},
+        # Lightning asks for that of each loop, and keeps to what stands in it.
+        "loops": {"validate_loop": {}, "test_loop": {}, "predict_loop": {}, "fit_loop": loop},
         "callbacks": {},
     }
 

@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytorch_lightning as pl
+import torch
+import yaml
 from pytorch_lightning.cli import LightningCLI
 
+from det_compat.adapters.checkpoints.convert import for_module
 from det_compat.cli import main
 from det_compat.shared.importing import load_file
 
@@ -102,5 +106,23 @@ def test_it_goes_on_with_hyperparameters_that_have_no_name(
         assert (again.current_epoch, again.global_step) == (2, 4)
         run("validate", "--ckpt_path", str(path))
         assert cls.load_from_checkpoint(path, weights_only=False).scale == 2.0 + 4
+        path = converted(tmp_path, tmp_path / f"{module}.py", cls)
+        run("validate", "--ckpt_path", str(path))
+        assert cls.load_from_checkpoint(path).scale == 2.0 + 4
     finally:
         sys.modules.pop(module, None)
+
+
+def converted(folder: Path, file: Path, cls: type) -> Path:
+    """A checkpoint of Determined's with all hyperparameters, for a module."""
+    config = yaml.safe_load(CONFIG.format(module="m", name="M", more=MORE))
+    checkpoint = {
+        "state_dict": {"models.0.weight": torch.ones(3, 4), "models.0.bias": torch.ones(3)},
+        "hyper_parameters": {"hparams": config["hyperparameters"]},
+        "pytorch-lightning_version": pl.__version__,
+        "epoch": 1,
+        "global_step": 2,
+    }
+    path = folder / "converted.ckpt"
+    torch.save(for_module(checkpoint, file, cls.__name__, []), path)
+    return path

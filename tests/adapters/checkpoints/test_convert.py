@@ -170,6 +170,8 @@ def test_the_module_loads_it(folder: Path, converted: Path) -> None:
     assert dict(module.hparams) == HPARAMS
     for found, saved in zip((module.first, module.second), expected, strict=True):
         assert all(torch.equal(found.state_dict()[name], saved[name]) for name in saved)
+    trainer = pl.Trainer(accelerator="cpu", logger=False, enable_progress_bar=False)
+    assert trainer.validate(module, ckpt_path=str(converted), verbose=False)
 
 
 def test_training_goes_on(folder: Path, converted: Path) -> None:
