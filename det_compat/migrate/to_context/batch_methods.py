@@ -48,7 +48,7 @@ def train_batch(
     me, body = syntax.self_name(line), syntax.body_of(line)
     after = steps(me, optimizer, clip)
     last = syntax.simple(body[-1]) if body else None
-    if len(_returns(line)) != 1 or not isinstance(last, cst.Return) or last.value is None:
+    if len(syntax.returns(line)) != 1 or not isinstance(last, cst.Return) or last.value is None:
         return _called(line, own, after)
     inner = ensure_type(body[-1], cst.SimpleStatementLine)
     kind = _kind_of(last.value, line, own)
@@ -72,20 +72,13 @@ def _reads(value: cst.BaseExpression, names: set[str]) -> bool:
     return any(name.value in names for name in syntax.find(value, cst.Name))
 
 
-def _returns(method: cst.FunctionDef) -> list[cst.Return]:
-    """What a method returns itself; functions in it return, too."""
-    inner = (f for f in syntax.find(method.body, cst.FunctionDef))
-    theirs = {found for function in inner for found in syntax.find(function, cst.Return)}
-    return [found for found in syntax.find(method.body, cst.Return) if found not in theirs]
-
-
 def _called(
     line: cst.FunctionDef, own: dict[str, cst.FunctionDef], after: str
 ) -> list[cst.BaseStatement]:
     """A batch method under another name, and one that trains by what it returns."""
     name = next(n for n in ("metrics_of_batch", "training_metrics_of_batch") if n not in own)
     me, *given = [param.name.value for param in line.params.params]
-    values = [found.value for found in _returns(line) if found.value is not None]
+    values = [found.value for found in syntax.returns(line) if found.value is not None]
     kinds = {_kind_of(value, line, own) for value in values}
     kind = kinds.pop() if len(kinds) == 1 else "unknown"
     result = "loss" if kind == "tensor" else "metrics"

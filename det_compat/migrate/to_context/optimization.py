@@ -241,7 +241,7 @@ def _choice(options: Sequence[tuple[str, str]], default: str) -> str:
 def _wrapper(create: cst.FunctionDef, file: File) -> cst.Call | None:
     """The one call that wraps the scheduler, if the method returns what it makes."""
     body = syntax.body_of(create)
-    returns = [found for line in body for found in syntax.find(line, cst.Return)]
+    returns = syntax.returns(create)
     made = _wrappers(create, file)
     if len(returns) != 1 or len(made) != 1 or returns[0].value is None:
         return None
@@ -254,7 +254,7 @@ def _wrapper(create: cst.FunctionDef, file: File) -> cst.Call | None:
 def is_wrapped(create: cst.FunctionDef, file: File) -> bool:
     """Whether all that the method returns is what it wraps, or None."""
     known = _locals(create)
-    values = (found.value for found in syntax.find(create.body, cst.Return))
+    values = (found.value for found in syntax.returns(create))
     texts = [known.get(syntax.code(v), syntax.code(v)) for v in values if v is not None]
     calls = _wrappers(create, file)
     made = {syntax.code(call) for call in calls if syntax.argument(call, 0, "scheduler")}

@@ -303,7 +303,7 @@ def _without_items(method: cst.FunctionDef) -> cst.FunctionDef:
 def _before_report(method: cst.FunctionDef, told: str) -> cst.FunctionDef:
     """A hook of a last batch, and behind it what tells training metrics, which came after it."""
     inner = ensure_type(syntax.statement("if trainer.is_last_batch:\n    pass\n"), cst.If)
-    if any(True for _ in syntax.find(method.body, cst.Return)):
+    if syntax.returns(method):
         method = marked(method, "this comes after the training metrics are told, and came before")
         return with_first(method, f"{told}\nif not trainer.is_last_batch:\n    return\n")
     first, *lines = syntax.below_docstring(syntax.body_of(method), [inner])

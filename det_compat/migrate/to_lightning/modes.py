@@ -100,7 +100,7 @@ def _mentions_super(node: cst.CSTNode) -> bool:
 
 def _returns_evaluating(function: cst.FunctionDef) -> bool:
     """Whether a function returns something that it has put into evaluation mode."""
-    returned = [*map(syntax.code, syntax.find(function.body, cst.Return))]
+    returned = [*map(syntax.code, syntax.returns(function))]
     texts = [text for text in returned if text.endswith(".eval()")]
     owners = {f"return {owner}" for owner in _evaluating(function)}
     return bool(texts) or not owners.isdisjoint(returned)

@@ -180,6 +180,15 @@ def test_a_step_mode_of_run_time_is_wrapped_where_the_scheduler_is(tmp_path):
     assert "every = " not in method(made, "create_lr_scheduler")
 
 
+def test_a_function_in_create_lr_scheduler_has_returns_of_its_own(tmp_path):
+    ramp = "def ramp(step):\n            return min(1.0, step / 10)\n\n        return LRScheduler("
+    source = OLD.replace("return LRScheduler(", ramp, 1)
+    made = rewritten(tmp_path, source, "context")
+    assert "MIGRATE" not in made
+    assert "step_mode=LRScheduler.StepMode.STEP_EVERY_EPOCH" in method(made, "__init__")
+    assert "return min(1.0, step / 10)" in method(made, "create_lr_scheduler")
+
+
 @pytest.mark.parametrize("given", ["mode", "step_mode=mode"])
 def test_a_step_mode_in_a_variable_is_wrapped_where_the_scheduler_is(given, tmp_path):
     source = of_run_time_mode().replace(

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 import libcst as cst
 
 from det_compat.migrate.to_lightning.data.sized import may_differ
-from det_compat.migrate.to_lightning.written_out.samplers import CONTINUED
+from det_compat.migrate.to_lightning.written_out.samplers import CONTINUED, SHARED
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.symbols import Symbols
@@ -50,13 +50,17 @@ def with_one_iterator(node: cst.ClassDef, symbols: Symbols, around: Elsewhere) -
     if not any(map(_goes_on, classes)):
         return node
 
-    def continued(found: cst.Return) -> cst.Return:
-        if found.value is None:
-            return found
-        value = syntax.expression(f"{CONTINUED}({syntax.code(found.value)})")
-        return found.with_changes(value=value, whitespace_after_return=cst.SimpleWhitespace(" "))
-
-    return syntax.with_node(node, own[_LOADER], syntax.each(own[_LOADER], cst.Return, continued))
+    made = f"{CONTINUED}({{}})"
+    if determineds:
+        # It shared these out, and knew how many batches a run had trained that went on.
+        me = f"{syntax.self_name(own[_LOADER])}.trainer"
+        trained = f"{me}.fit_loop.total_batch_idx + 1"
+        made = f"{SHARED}({{}}, {me}.global_rank, {me}.world_size, {trained})"
+    for found in syntax.returns(own[_LOADER]):
+        if found.value is not None:
+            value = syntax.expression(made.format(syntax.code(found.value)))
+            node = syntax.with_node(node, found.value, value)
+    return node
 
 
 def _may_hand_out_any(node: cst.ClassDef, texts: Mapping[str, str]) -> bool:

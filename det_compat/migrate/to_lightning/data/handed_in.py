@@ -53,7 +53,7 @@ def handed_in(node: cst.ClassDef, symbols: Symbols, trees: Sequence[ast.Module])
         elif name in _OF_MODELS:
             used.append(syntax.expression(owner) if owner else None)
     for method in NAMES:
-        lines = syntax.find(own[method], cst.Return) if method in own else ()
+        lines = syntax.returns(own[method]) if method in own else []
         used += [line.value for line in lines]
     found = {syntax.code(each) for each in used if each is not None}
     found |= _asked(own["__init__"], given) | _asked(node, names.keys() - given.keys())

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import libcst as cst
 
 from det_compat.migrate.to_lightning.data.loaders import NAMES
-from det_compat.migrate.to_lightning.written_out.samplers import CONTINUED
+from det_compat.migrate.to_lightning.written_out.samplers import CONTINUED, SHARED
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import parsed
 from det_compat.migrate.tree.marks import above
@@ -64,7 +64,7 @@ def with_word_of_lengths(node: cst.ClassDef, texts: Mapping[str, str]) -> cst.Cl
 def _is_asked(loader: cst.FunctionDef) -> bool:
     """Whether what a method hands out is left, or begun again, by its length."""
     calls = [*syntax.find(loader.body, cst.Call)]
-    return not any(syntax.code(call.func) == CONTINUED for call in calls) and not any(
+    return not any(syntax.code(call.func) in (CONTINUED, SHARED) for call in calls) and not any(
         syntax.code(call.args[0].value).startswith("[")
         for call in calls
         if syntax.code(call.func).endswith("DataLoader") and len(call.args) == 2

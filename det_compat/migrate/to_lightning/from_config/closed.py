@@ -120,7 +120,7 @@ def _surely_called(lines: Sequence[cst.BaseStatement]) -> Iterator[cst.Call]:
     """The calls in statements, one after the other, that are made unless there is an error."""
     for line in lines:
         yield from _calls(line)
-        if any(syntax.find(line, cst.Return)):
+        if syntax.returns_in([line]):
             return
 
 

@@ -41,7 +41,7 @@ def with_logging_hook(node: cst.ClassDef) -> tuple[cst.ClassDef, str]:
 def _asks(method: cst.FunctionDef) -> bool:
     """Whether a hook uses what it is given, or may return early."""
     given = {param.name.value for param in method.params.params[1:]}
-    return bool(given & syntax.names_in(method.body)) or any(syntax.find(method.body, cst.Return))
+    return bool(given & syntax.names_in(method.body)) or bool(syntax.returns(method))
 
 
 def _logging(method: cst.FunctionDef) -> list[cst.BaseStatement] | None:

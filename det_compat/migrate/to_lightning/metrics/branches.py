@@ -39,7 +39,7 @@ def _assigning(branch: cst.If | cst.Else) -> cst.If | cst.Else | None:
     value = getattr(syntax.simple(last), "value", None)
     if not isinstance(syntax.simple(last), cst.Return) or not isinstance(value, cst.Call):
         return None
-    if any(found for each in before for found in syntax.find(each, cst.Return)):
+    if syntax.returns_in(before):
         return None
     kept = syntax.statement(f"{_NAME} = {syntax.code(value)}")
     line = above(kept, getattr(last, "leading_lines", ()))

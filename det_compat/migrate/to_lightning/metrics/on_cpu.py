@@ -82,7 +82,7 @@ class Devices:
 
     def returns_on_cpu(self) -> bool:
         """Whether one of the metrics that the method returns may be on the CPU."""
-        returned = (found.value for found in syntax.find(self.method, cst.Return))
+        returned = (found.value for found in syntax.returns(self.method))
         return any(self.may_be_on_cpu(value) for value in returned if value is not None)
 
 

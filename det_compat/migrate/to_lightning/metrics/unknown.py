@@ -24,7 +24,7 @@ def are_unknown(
         shapes: what is known of what it calls.
         losses: the variables of which there is a backward pass: each is one number.
     """
-    values = [found.value for found in syntax.find(method.body, cst.Return)]
+    values = [found.value for found in syntax.returns(method)]
     known = _summed(method, losses)
     return any(_is_unknown(v, method, shapes, known, 5) for v in values if v is not None)
 
@@ -92,5 +92,5 @@ def _returns_unknown(call: cst.Call, shapes: Shapes, deep: int) -> bool:
         root, _, rest = syntax.code(call.func).partition(".")
         paths = (f"{path}.{rest}".rstrip(".") for path in shapes.imported.get(root, (root,)))
         return not all(map(_NUMBERS.fullmatch, paths))
-    values = [r.value for r in syntax.find(called.body, cst.Return) if r.value is not None]
+    values = [r.value for r in syntax.returns(called) if r.value is not None]
     return any(_is_unknown(value, called, shapes, (), deep - 1) for value in values)

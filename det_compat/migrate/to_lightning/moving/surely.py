@@ -69,7 +69,7 @@ def is_set(
             and is_set(syntax.body_of(own[name]), target, own, (*above, name))
         ):
             return True
-        if any(syntax.find(line, cst.Return)):
+        if syntax.returns_in([line]):
             return False
     return False
 

@@ -221,7 +221,7 @@ def _makers(
         if function is not None:
             seen.add(name)
             own = _variables([function])
-            for each in syntax.find(function.body, cst.Return):
+            for each in syntax.returns(function):
                 yield from _makers(each.value, own, around, seen)
 
 

@@ -83,7 +83,7 @@ def _is_made(
     owner, _, name = syntax.code(value.func).rpartition(".")
     if owner != syntax.self_name(method):
         return True
-    returns = syntax.find(own[name], cst.Return) if name in own else ()
+    returns = syntax.returns(own[name]) if name in own else []
     return name in own and all(_is_made(found.value, own[name], own) for found in returns)
 
 

@@ -179,11 +179,11 @@ def _handing_on(tree: cst.Module, symbols: Symbols, known: Collection[str]) -> c
         if not modes:
             return function
 
-        name = _one_name(modes.values(), function)
+        name, own_returns = _one_name(modes.values(), function), syntax.returns(function)
 
         def beside(line: cst.SimpleStatementLine) -> Lines:
             small = line.body[-1]
-            if not isinstance(small, cst.Return):
+            if not isinstance(small, cst.Return) or small not in own_returns:
                 return line
             value, own = small.value or cst.Name("None"), modes.get(small)
             named = None if own is None or syntax.code(own) == name else cst.Name(name)

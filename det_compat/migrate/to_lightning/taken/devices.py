@@ -113,7 +113,7 @@ def _moved(method: cst.FunctionDef) -> Iterator[cst.SimpleStatementLine]:
     kept = {syntax.code(arg.value) for call in _wrapping(method) for arg in call.args[:1]}
     lines = syntax.find(method, cst.SimpleStatementLine)
     kept |= {syntax.target_of(line) or "" for line in lines if any(_wrapping(line))}
-    returned = (each.value for each in syntax.find(method, cst.Return))
+    returned = (each.value for each in syntax.returns(method))
     kept |= {syntax.code(value) for value in returned if value is not None}
     for line in syntax.find(method.body, cst.SimpleStatementLine):
         call = syntax.lone_call(line)

@@ -29,7 +29,7 @@ def unwrapped_loader(
     method = own.get(_LOADER)
     if method is None:
         return None
-    returns = [*syntax.find(method, cst.Return)]
+    returns = syntax.returns(method)
     inner = [_inner(found.value) for found in returns]
     # Determined made an error of no loader.
     made = [value for value in inner if value is None or not syntax.is_name(value, "None")]
@@ -162,7 +162,7 @@ def _is_loader(
 def _makes(call: cst.Call, own: Mapping[str, cst.FunctionDef]) -> bool:
     owner, _, name = syntax.code(call.func).rpartition(".")
     if owner == "self" and name in own:
-        found = [each.value for each in syntax.find(own[name], cst.Return)]
+        found = [each.value for each in syntax.returns(own[name])]
         return bool(found) and all(e is not None and _is_loader(e, own[name], {}) for e in found)
     return name.endswith("DataLoader")
 

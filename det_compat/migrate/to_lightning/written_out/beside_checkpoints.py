@@ -66,7 +66,7 @@ def merged(node: cst.ClassDef) -> tuple[cst.ClassDef, bool]:
         made = syntax.method(header).with_changes(
             leading_lines=hook.leading_lines, returns=hook.returns
         )
-    elif any(syntax.find(saving.body, cst.Return)):
+    elif syntax.returns(saving):
         return node, False
     else:
         made, body = saving, [*syntax.body_of(saving), *body]

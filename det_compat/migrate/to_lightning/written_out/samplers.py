@@ -16,6 +16,8 @@ _PACKAGE = "det_compat.pytorch."
 ADAPTED_LOADER = "adapted_loader"
 #: The class that it gets for training data that one iterator went through.
 CONTINUED = "Continued"
+#: As that one, where Determined shared them out among processes.
+SHARED = "ContinuedShare"
 #: The class that it gets for a DistributedBatchSampler that does more than Lightning does.
 _ADAPTED = "AdaptedBatches"
 
@@ -155,6 +157,21 @@ class Continued:
             self.batches = iter(self.loader)
             return next(self.batches)
 """
+_SHARED = """\
+class ContinuedShare:
+    \"""A process's batches of a loader: each epoch goes on where the one before it has ended.\"""
+
+    def __init__(self, loader, rank, world_size, trained):
+        batches = itertools.chain.from_iterable(itertools.repeat(loader))
+        self.batches = itertools.islice(batches, rank + trained * world_size, None, world_size)
+        self.length = -(-len(loader) // world_size)
+
+    def __len__(self):
+        return self.length
+
+    def __iter__(self):
+        return self.batches
+"""
 _SHARES = ("num_workers", "rank")
 _ARRAYS = ("import numpy as np", "import torch")
 _TOOLS = ("import itertools", "import torch")
@@ -175,6 +192,7 @@ _KNOWN = {
     "AdaptedBatches": Definition(__ADAPTED, _TOOLS),
     "AdaptedEpochs": Definition(_ADAPTED_EPOCHS, _TOOLS, ("AdaptedBatches",)),
     CONTINUED: Definition(_CONTINUED, ()),
+    SHARED: Definition(_SHARED, ("import itertools",)),
     ADAPTED_LOADER: Definition(_ADAPTED_LOADER, _TOOLS, ("AdaptedBatches",)),
 }
 _SAMPLES = (
@@ -192,7 +210,7 @@ def write_out_samplers(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Define what a file uses of Determined's samplers, and loaders that are adapted by hand."""
     tree, used = renamed(tree, file, _PATHS)
     calls = (syntax.code(call.func) for call in syntax.find(tree, cst.Call))
-    used |= {ADAPTED_LOADER, _ADAPTED, CONTINUED} & {*calls}
+    used |= {ADAPTED_LOADER, _ADAPTED, CONTINUED, SHARED} & {*calls}
     return with_definitions(tree, file, sorted(used), _KNOWN)
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import pytorch_lightning as pl
 import torch
 
+from det_compat.pytorch import adapt_batch_sampler
 from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
 ANY = (
@@ -116,6 +121,46 @@ def test_batches_of_a_sampler_begin_again_within_an_epoch(tmp_path):
     assert "MIGRATE" not in source
     # As Determined's loader did: five batches an epoch, of a sampler that gives three.
     assert trained(source, 2) == [0.0, 4.0, 8.0, 0.0, 4.0, 8.0, 0.0, 4.0, 8.0, 0.0]
+
+
+NESTED = """\
+        def whole(rows):
+            return torch.stack(rows)
+
+        return {}"""
+
+
+def test_each_process_has_its_share_of_the_batches_also_when_a_run_goes_on(tmp_path):
+    loader = (
+        "DataLoader(torch.arange(12.0).reshape(6, 2), batch_sampler=Counted(), collate_fn=whole)"
+    )
+    change = (f"        return {LOADER}", NESTED.format(loader))
+    source = rewritten(tmp_path, trial(change, header=HEADER + COUNTED))
+    names: dict[str, Any] = {}
+    exec(source, names)
+    assert "return torch.stack(rows)" in source
+
+    def share(rank: int, trained: int = 0) -> Any:
+        module = names["Trial"]()
+        fit_loop = SimpleNamespace(total_batch_idx=trained - 1)
+        module.trainer = SimpleNamespace(global_rank=rank, world_size=2, fit_loop=fit_loop)
+        return module.train_dataloader()
+
+    def firsts(loader: Any, count: int) -> list[float]:
+        return [batch.flatten()[0].item() for batch in itertools.islice(loader, count)]
+
+    expected = [determineds_batches(rank) for rank in range(2)]
+    assert [firsts(share(rank), 8) for rank in range(2)] == expected
+    assert len(share(0)) == len(share(1)) == 3
+    assert firsts(share(1, trained=5), 3) == expected[1][5:]
+
+
+def determineds_batches(rank: int) -> list[float]:
+    """What Determined gave one of two processes."""
+    names: dict[str, Any] = {"torch": torch}
+    exec(COUNTED, names)
+    batches = adapt_batch_sampler(names["Counted"](), repeat=True, num_replicas=2, rank=rank)
+    return [2.0 * batch[0] for batch in itertools.islice(batches, 8)]
 
 
 def test_data_that_end_before_their_length_begin_again(tmp_path):
