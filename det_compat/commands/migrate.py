@@ -37,7 +37,9 @@ def add_parser(commands: _Commands) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="a directory or file")
+    parser.add_argument(
+        "paths", nargs="+", metavar="PATH", help="a directory, or a file with what changes with it"
+    )
     parser.add_argument("--to", required=True, choices=("det_compat", "context", "lightning"))
     parser.add_argument("--write", action="store_true", help="write the files")
     parser.add_argument(
@@ -140,7 +142,7 @@ def _verify(args: argparse.Namespace, migration: Migration, hparams: dict[str, A
     from det_compat.migrate.verification import outcome, verify_migration
 
     verdicts = verify_migration(
-        args.paths, migration, hparams, args.config, args.batches, args.lightning
+        migration.folders, migration, hparams, args.config, args.batches, args.lightning
     )
     for name, verdict in verdicts:
         print(f"{name}: {outcome(verdict)}")
@@ -157,12 +159,10 @@ def _summarize(migration: Migration, args: argparse.Namespace, *, is_written: bo
         print(f"{path}: left as it is: {reason}", file=sys.stderr)
     if migration.copies:
         print(f".ipynb_checkpoints: not read: {migration.copies} folders", file=sys.stderr)
-    for path, asking in migration.left_out.items():
-        print(
-            f"{path}: not read: {asking.name} imports it, and it uses Determined; name it, or "
-            "the folder",
-            file=sys.stderr,
-        )
+    for path, reason in migration.left_out.items():
+        print(f"{path}: not read: {reason}; name it, or the folder", file=sys.stderr)
+    for path, by in migration.companions.items():
+        print(f"{path}: changed, too: it belongs with {by.name}", file=sys.stderr)
     if args.to == "lightning":
         from det_compat.migrate.configs import hparams_of_clusters, refused_configs
         from det_compat.migrate.device_notes import device_notes
@@ -171,7 +171,7 @@ def _summarize(migration: Migration, args: argparse.Namespace, *, is_written: bo
 
         package = (args.lightning or PACKAGES[0]).replace("_", "-")
         refused = refused_configs((f.path, name) for f in migration.files for name in f.trials)
-        needs = requirement_notes(migration, args.paths, package)
+        needs = requirement_notes(migration, migration.folders, package)
         lost = hparams_of_clusters((f.path, f.before, f.after) for f in migration.files)
         for note in (*device_notes(migration), *refused, *lost, *needs):
             print(note, file=sys.stderr)

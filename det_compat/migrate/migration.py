@@ -18,6 +18,7 @@ from det_compat.migrate.from_adapter.target import AdaptedModules, Adapters
 from det_compat.migrate.package import PACKAGES, in_package
 from det_compat.migrate.processes import in_processes, without_collector
 from det_compat.migrate.results import FileResult, Migration
+from det_compat.migrate.review.local_imports import named
 from det_compat.migrate.review.notebooks import using
 from det_compat.migrate.review.nothing_to_migrate import set_aside
 from det_compat.migrate.review.process_counts import ProcessCounts
@@ -64,10 +65,10 @@ def migrate(
     that the code has Lightning from, one of PACKAGES. ``processes`` is how many may share the work
     where there is much of it.
     """
-    paths = [*dict.fromkeys(map(_whole, paths))]
-    listing = list_files(paths)
+    asked = named(paths, is_lightning=to == "lightning")
+    listing = list_files(asked.paths)
     for path, reason in listing.problems:
-        if str(path) in {str(Path(given)) for given in paths}:
+        if str(path) in {str(Path(given)) for given in asked.paths}:
             raise OSError(f"{path}: {reason}")
     read_ones = (file for file in listing.files if file[0].suffix in (".py", ".ipynb"))
     found = {path: read(path, root) for path, root in read_ones}
@@ -103,8 +104,18 @@ def migrate(
     others = (found[path] for path in found if path not in sources and path not in aside)
     # Trials of the context API still use Determined, and so may whatever they import.
     left_out = {} if to == "context" else left_out
+    changed = {file.path for file in files if file.is_changed}
+    reasons = {
+        path: f"{by.name} imports it, and it uses Determined" for path, by in left_out.items()
+    }
+    reasons |= {
+        path: f"it leads to {start.name}, and uses Determined"
+        for path, start in asked.importers.items()
+        if start in changed
+    }
     copies = listing.skipped[".ipynb_checkpoints"]
-    return Migration(files, using(others, files), left_out, aside, copies)
+    found_with = {p: by for p, by in asked.companions.items() if p in changed}
+    return Migration(files, using(others, files), reasons, aside, copies, found_with, asked.folders)
 
 
 def _useful(processes: int, size: int) -> int:
@@ -151,16 +162,6 @@ def _reviewed(
     return [*found.values()], {p: by for p, by in left_out.items() if p.absolute() not in there}
 
 
-def _whole(path: str) -> str:
-    """What to read for a path: for a file of PEDL its folder, which had the parts of one trial."""
-    file = Path(path)
-    if file.suffix != ".py" or not file.is_file():
-        return path
-    return str(file.parent) if _PEDL.search(file.read_bytes()) else path
-
-
-#: PEDL found a trial's data functions in the other files of its folder.
-_PEDL = re.compile(rb"^\s*(from|import) pedl\b", re.MULTILINE)
 #: Without one of these names there is nothing to migrate.
 _USES = re.compile(rb"determined|det_compat|pedl")
 #: How much text is worth a process of its own.

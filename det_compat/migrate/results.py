@@ -53,16 +53,20 @@ class Migration:
     """All files that were read.
 
     ``notebooks`` refer to Determined and are not rewritten. ``left_out`` are files that nobody
-    named and that refer to Determined, each with one that was read and imports it. ``set_aside``
-    are files in which there is nothing to migrate, although they are not as others, with the
-    reason. ``copies`` is how many folders of a notebook server's copies were not read.
+    named and that refer to Determined, each with what they have to do with those that were.
+    ``set_aside`` are files in which there is nothing to migrate, although they are not as others,
+    with the reason. ``copies`` is how many folders of a notebook server's copies were not read.
+    ``companions`` change although nobody named them, each with the file that they belong with.
+    ``folders`` are the paths that were given, and the folder of its project for each file.
     """
 
     files: list[FileResult] = field(default_factory=list)
     notebooks: list[Path] = field(default_factory=list)
-    left_out: dict[Path, Path] = field(default_factory=dict)
+    left_out: dict[Path, str] = field(default_factory=dict)
     set_aside: dict[Path, str] = field(default_factory=dict)
     copies: int = 0
+    companions: dict[Path, Path] = field(default_factory=dict)
+    folders: list[str] = field(default_factory=list)
 
     @property
     def changed(self) -> list[FileResult]:

@@ -219,11 +219,23 @@ def test_without_the_extra(repository, capsys, monkeypatch):
     assert how_to_install("migrate") in capsys.readouterr().err
 
 
-def test_what_is_imported_and_not_named_is_left(repository, capsys):
-    (repository / "layers.py").write_text("from determined.pytorch import DataLoader\n")
+def test_what_changes_with_a_file_that_is_named_is_said(repository, capsys):
+    made = "def made(rows):\n    return DataLoader(rows)\n"
+    (repository / "layers.py").write_text(f"from determined.pytorch import DataLoader\n{made}")
     model = repository / "model_def.py"
-    model.write_text(f"from layers import DataLoader\n{trial()}")
-    assert main(["migrate", str(model), "--to", "lightning"]) == 1
+    model.write_text(f"import layers\n{trial()}")
+    assert main(["migrate", str(model), "--to", "lightning"]) == 0
+    errors = capsys.readouterr().err.splitlines()
+    assert errors[0] == f"{repository / 'layers.py'}: changed, too: it belongs with model_def.py"
+    assert errors[1].startswith("2 of 2 files would change")
+
+
+def test_what_is_imported_by_a_folder_and_not_named_is_left(repository, capsys):
+    folder = repository / "one"
+    folder.mkdir()
+    (repository / "layers.py").write_text("from determined.pytorch import DataLoader\n")
+    (folder / "model_def.py").write_text(f"from layers import DataLoader\n{trial()}")
+    assert main(["migrate", str(folder), "--to", "lightning"]) == 1
     errors = capsys.readouterr().err.splitlines()
     assert errors[0] == (
         f"{repository / 'layers.py'}: not read: model_def.py imports it, and it uses Determined; "

@@ -92,18 +92,6 @@ def test_a_file_that_cannot_be_read_never_ends_the_command(tmp_path: Path) -> No
         migration.migrate([str(tmp_path / "gone.py")], "det_compat")
 
 
-def test_a_file_of_pedl_brings_its_folder(tmp_path):
-    (tmp_path / "data.py").write_text(
-        "def make_data_loaders(experiment_config, hparams):\n    pass\n"
-    )
-    named = tmp_path / "model_def.py"
-    named.write_text("from pedl.frameworks.pytorch import PyTorchTrial\n")
-    assert {file.path.name for file in migration.migrate([str(named)], "lightning").files} == {
-        "data.py",
-        "model_def.py",
-    }
-
-
 def test_a_file_that_python_could_not_import_is_no_bug(tmp_path):
     (tmp_path / "model_def.py").write_bytes(b"import determined\n# \xb2\n")
     (result,) = migration.migrate([str(tmp_path)], "lightning").files
@@ -119,14 +107,6 @@ def test_nothing_is_said_of_files_that_have_nothing_to_do_with_a_trial(tmp_path:
     files = {file.path.name: file for file in migration.migrate([str(tmp_path)], "lightning").files}
     assert not files["look.py"].is_changed
     assert b"        return torch.optim.SGD" in files["model_def.py"].after
-
-
-def test_what_was_read_is_not_left_out(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text(f"import c\n{trial()}")
-    (tmp_path / "b.py").write_text(trial())
-    (tmp_path / "c.py").write_text("import determined\nimport b\n")
-    found = migration.migrate([str(tmp_path / "a.py"), str(tmp_path / "b.py")], "lightning")
-    assert [*found.left_out] == [tmp_path / "c.py"]
 
 
 @pytest.mark.parametrize("shared", ["", "import one\n"])

@@ -445,16 +445,6 @@ def test_a_callback_has_its_state_before_there_are_loaders(line, first, is_early
     assert found == ([f"{message}: {line}"] if is_early else [])
 
 
-def test_a_file_that_only_an_import_leads_to_is_named(tmp_path: Path) -> None:
-    (tmp_path / "model_def.py").write_text("import determined as det\nfrom layers import Block\n")
-    (tmp_path / "layers.py").write_text("from blocks import Block\n")
-    (tmp_path / "blocks.py").write_text("from determined.pytorch import DataLoader as Block\n")
-    one = migrate([str(tmp_path / "model_def.py")], "lightning")
-    assert one.left_out == {tmp_path / "blocks.py": tmp_path / "layers.py"}
-    assert migrate([str(tmp_path)], "lightning").left_out == {}
-    assert migrate([str(tmp_path / "model_def.py")], "context").left_out == {}
-
-
 @pytest.mark.parametrize(
     ("body", "found"),
     [
