@@ -44,10 +44,24 @@ def with_word_of_seeds(node: cst.ClassDef, symbols: Symbols, around: Elsewhere) 
     if any(_SEEDING.search(syntax.code(call.func)) for call in syntax.find(node, cst.Call)):
         return node
     names = {*reachable(own, "__init__", *NAMES)}
+    made = {_name(call) for call in syntax.find(node, cst.Call)} & texts.keys()
+    # Of an object that the trial makes, any method may draw, and not what makes it alone.
+    drawing = {
+        name
+        for each in made
+        if texts[each].startswith("class ")
+        for name in _methods_of(texts[each])
+        if name not in own and _is_drawing(each, texts, (), name)
+    }
 
     def said(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
         calls = [*syntax.find(line, cst.Call)]
-        draws = any(_draws(call) or _is_drawing(_name(call), texts, ()) for call in calls)
+        draws = any(
+            _draws(call)
+            or _is_drawing(_name(call), texts, ())
+            or (isinstance(call.func, cst.Attribute) and _name(call) in drawing)
+            for call in calls
+        )
         return above(line, [cst.EmptyLine(comment=cst.Comment(SAID))]) if draws else line
 
     def in_method(method: cst.FunctionDef) -> cst.FunctionDef:
@@ -91,19 +105,27 @@ def _name(call: cst.Call) -> str:
     return syntax.code(call.func).rpartition(".")[2]
 
 
-def _is_drawing(name: str, texts: Mapping[str, str], above: Collection[str]) -> bool:
-    """Whether a function, or what makes an object of a class, splits or orders data by chance."""
+def _is_drawing(
+    name: str, texts: Mapping[str, str], above: Collection[str], method: str = "__init__"
+) -> bool:
+    """Whether a function, or a method of a class, splits or orders data by chance."""
     if name in above or name not in texts:
         return False
-    draws, called = _calls_of(texts[name])
+    draws, called = _calls_of(texts[name], method)
     return draws or any(_is_drawing(each, texts, {*above, name}) for each in called)
 
 
 @cache
-def _calls_of(text: str) -> tuple[bool, frozenset[str]]:
-    """Whether a function, or ``__init__``, draws by itself, and what it calls; none if it seeds."""
+def _methods_of(text: str) -> tuple[str, ...]:
     found = syntax.statement(text)
-    made = syntax.methods(found).get("__init__") if isinstance(found, cst.ClassDef) else found
+    return tuple(syntax.methods(found)) if isinstance(found, cst.ClassDef) else ()
+
+
+@cache
+def _calls_of(text: str, method: str) -> tuple[bool, frozenset[str]]:
+    """Whether a function, or a method, draws by itself, and what it calls; none if it seeds."""
+    found = syntax.statement(text)
+    made = syntax.methods(found).get(method) if isinstance(found, cst.ClassDef) else found
     calls = [*syntax.find(made, cst.Call)] if made and not _SEEDING.search(text) else []
     return any(map(_draws, calls)), frozenset(map(_name, calls))
 

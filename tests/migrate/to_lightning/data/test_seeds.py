@@ -52,6 +52,34 @@ def test_what_functions_of_other_files_draw_for_data_is_said(helper, is_said, tm
     assert "MIGRATE" not in made
 
 
+DATA_MODULE = """\
+import torch
+
+
+class Data:
+    def prepare(self):
+        return torch.randperm(9)
+
+    def setup(self):
+        self.train, self.val = torch.utils.data.random_split(range(9), [6, 3])
+
+"""
+
+
+@pytest.mark.parametrize(("method", "is_said"), [("setup", True), ("close", False)])
+def test_what_a_method_of_an_object_draws_for_data_is_said(method, is_said, tmp_path):
+    begin = "        self.context = context\n"
+    (tmp_path / "data.py").write_text(DATA_MODULE)
+    loading = "    def build_training_data_loader(self):\n"
+    source = trial(
+        (begin, f"{begin}        self.data = Data()\n"),
+        (loading, f"{loading}        self.data.{method}()\n"),
+    )
+    made = rewritten(tmp_path, f"from data import Data\n{source}")
+    assert (f"        {SAID}        self.data.setup()\n" in made) is is_said
+    assert made.count(SAID) == is_said
+
+
 @pytest.mark.parametrize(
     ("returned", "line", "is_said"),
     [
