@@ -213,6 +213,23 @@ def last_batch(trainer: str, module: str, schedule: Schedule) -> list[cst.BaseSt
     return [*end, *_on(lacking, "validated, too", validating)]
 
 
+def shuts_down(text: str) -> bool:
+    """Whether a callback does something as a trial ends, other than to tell what it knows."""
+    node = syntax.statement(text) if "def on_trial_shutdown(" in text else None
+    method = (
+        syntax.methods(node).get("on_trial_shutdown") if isinstance(node, cst.ClassDef) else None
+    )
+    calls = [syntax.call_of(line) for line in syntax.body_of(method)] if method else []
+    return not all(call and _TELLING.fullmatch(syntax.code(call.func)) for call in calls)
+
+
+_TELLING = re.compile(r"print|(?:self\.)?_?log\w*\.\w+", re.IGNORECASE)
+#: What to say of what follows the last batch where callbacks do something as a trial ends.
+SHUT_DOWN = (
+    "callbacks have done on_fit_end by now, and Determined called on_trial_shutdown after this"
+)
+
+
 def before_the_first(given: dict[str, cst.BaseExpression]) -> str:
     """The condition on which ``fit()`` validates before it trains; ``""`` if it does not."""
     asked, latest = given.get("step_zero_validation"), given.get("latest_checkpoint")

@@ -60,12 +60,14 @@ from det_compat.migrate.to_lightning.scripts.periods import (
     with_period,
 )
 from det_compat.migrate.to_lightning.scripts.schedule import (
+    SHUT_DOWN,
     Length,
     Schedule,
     before_the_first,
     given_to_fit,
     last_batch,
     needs_fit,
+    shuts_down,
 )
 from det_compat.migrate.to_lightning.scripts.step_counts import constants, in_steps
 from det_compat.migrate.to_lightning.transformer import LightningTransformer
@@ -364,7 +366,10 @@ class _Scripts(LightningTransformer):
         """What is to be done after the last batch, where Lightning may not do it."""
         trial = ensure_type(syntax.expression(fit), cst.Call).args[0].value
         module = syntax.code(trial) if is_kept(trial) else f"{name}.lightning_module"
-        return last_batch(name, module, self._schedule(self._given(call) or {}))
+        lines = last_batch(name, module, self._schedule(self._given(call) or {}))
+        if any(map(shuts_down, self.file.elsewhere.texts.values())):
+            lines[:1] = [marked(line, SHUT_DOWN) for line in lines[:1]]
+        return lines
 
     def _before(self, name: str, fit: str, call: cst.Call) -> list[cst.BaseStatement]:
         """What is to be done before the first batch."""

@@ -378,6 +378,35 @@ def test_the_last_batch_is_validated(given: str, asked: str, tmp_path: Path) -> 
     assert f"    if {asked}:\n" in made or not asked
 
 
+@pytest.mark.parametrize(
+    ("done", "is_marked"),
+    [
+        ("self.trial.model.load_state_dict(self.best)", True),
+        ("self.done = True", True),
+        ("print('done', self.best)", False),
+        ("LOGGER.info('done')", False),
+    ],
+)
+def test_what_callbacks_do_at_the_end_comes_before_the_last_checkpoint(
+    done: str, is_marked: bool, tmp_path: Path
+) -> None:
+    before = f"""
+    class Closing(pytorch.PyTorchCallback):
+        def on_trial_shutdown(self):
+            {done}
+
+
+    def main(n):
+        with pytorch.init() as context:
+            model = Trial(context)
+            trainer = pytorch.Trainer(model, context)
+            trainer.fit(max_length=pytorch.Batch(n), checkpoint_period=pytorch.Batch(3))
+    """
+    made = script(tmp_path, before)
+    assert SAVED in made
+    assert ("MIGRATE: callbacks have done on_fit_end by now" in made) is is_marked
+
+
 TOTAL = "(trainer.fit_loop.total_batch_idx + 1)"
 WITHIN = "trainer.global_step % 3"
 SAVED = 'trainer.save_checkpoint(f"{trainer.log_dir}/checkpoints/last.ckpt")'
