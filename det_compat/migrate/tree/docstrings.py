@@ -58,11 +58,20 @@ def following(tree: cst.Module, before: cst.Module, renamed: Renamed) -> cst.Mod
 
 #: What a trial calls or has that a module does not.
 _GONE = ("wrap_model", "wrap_optimizer", "wrap_lr_scheduler", "evaluate_full_dataset")
-_PLATFORM = re.compile(r"\b(the )?Determined('s)? PyTorch (Trial |training )?(APIs?|interface)\b")
+_PLATFORM = re.compile(
+    r"\b(the )?(new )?Determined('s)? PyTorch (Trial |training |Lightning Adapter\s+)?"
+    r"(APIs?|interface)\b"
+)
 _API = re.compile(r"\b(?<!Determined )(?<!Determined's )[Tt]he PyTorch API\b")
-#: What is said of objects that a trial wraps, which no module does.
-_WRAPPED = re.compile(r"\bwrapped\s+in\s+(the|your|a)\s+trial\b")
+#: What is said of objects that a trial wraps, and of what Determined did, which no module does.
+_OLD = re.compile(
+    r"\bwrapped\s+in\s+(the|your|a)\s+trial\b|\bLightningAdapter\b|\bstep_every_(batch|epoch)\b"
+    r"|\b[Ii]n\s+the\s+new\s+interface\b|\bDetermined('s)?\s+(\w+\s+)?(control\s+loop|will\s+handle)\b"
+    r"|\bDetermined\s+(LR\s*)?[Ss]cheduler(\s+object)?\b"
+)
 _TRIAL = re.compile(r"\bPyTorchTrial\b|\b(Determined|PEDL)('s)? ([Pp]y[Tt]orch )?[Tt]rial\b")
+#: How a sentence begins that says more of the one before.
+_GOING_ON = re.compile(r"By\s+doing\s+so\b|If\s+both\b|This\s+way\b|Otherwise\b")
 #: A sentence, with the blanks before it or behind it.
 _SENTENCE = re.compile(
     r"(?m)(?P<indent>^ *)?(?P<text>[A-Z`](?:(?!\n\s*\n)[\s\S])*?[.!?])(?P<blank> *\n| +|(?=\s|$))"
@@ -72,10 +81,16 @@ _SENTENCE = re.compile(
 def _renewed(text: str, gone: str, new: Mapping[str, str]) -> str:
     """A docstring without sentences that name what is ``gone``, and with ``new`` names."""
 
+    # Where the last sentence that has gone ended.
+    end = -1
+
     def kept(found: re.Match[str]) -> str:
+        nonlocal end
         is_gone = gone and re.search(rf"\b({gone})\b", found["text"])
-        if not is_gone and not _WRAPPED.search(found["text"]):
+        goes_on = found.start() == end and _GOING_ON.match(found["text"])
+        if not is_gone and not goes_on and not _OLD.search(found["text"]):
             return found[0]
+        end = found.end()
         # What follows on its last line stands where it began.
         is_whole = found["indent"] is not None and found["blank"].endswith("\n")
         return "" if is_whole else found["indent"] or found["blank"].lstrip(" ")

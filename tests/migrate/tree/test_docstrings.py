@@ -182,3 +182,17 @@ def test_what_is_said_of_wrapping_goes_with_it(tmp_path):
         '"""\nThis trains with PyTorch Lightning.\n\n'
         "Lightning supports several models. Then it can train.\n"
     )
+
+
+def test_what_is_said_of_the_platform_goes_with_it(tmp_path):
+    said = """\
+    This shows the Determined PyTorch Lightning Adapter
+    interface. LightningAdapter uses Determined's PyTorch control loop.
+
+    In the new interface, you make optimizers in __init__. By doing so, you are flexible.
+    Returns: Determined scheduler object
+    Determined will handle .step() if step_every_batch is True. If both are false, you do.
+    The data are the wines.
+"""
+    made = rewritten(tmp_path, f'"""\n{textwrap.dedent(said)}"""\n{trial()}')
+    assert made.startswith('"""\nThis shows PyTorch Lightning.\n\nThe data are the wines.\n"""\n')
