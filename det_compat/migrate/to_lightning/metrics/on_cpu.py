@@ -17,7 +17,8 @@ from det_compat.migrate.tree.metric_shapes import Shapes
 _NUMBERS = words("item float int len round numpy tolist bool str")
 #: Functions of torch whose result is on the CPU, unless they are told otherwise.
 _MAKING = words(
-    "tensor as_tensor from_numpy Tensor FloatTensor LongTensor zeros ones full empty arange"
+    "tensor as_tensor from_numpy Tensor FloatTensor LongTensor zeros ones full empty arange eye"
+    " linspace logspace rand randn randint randperm scalar_tensor"
 )
 _TO_CPU = re.compile(r"""\.to\(\s*(device=)?(["']cpu["']|torch\.device\(["']cpu)""")
 

@@ -21,6 +21,7 @@ def on_one_line(made):
     [
         (["e = self.model(batch).sum().cpu()", 'return {"e": e}'], "float(e)"),
         (["e = torch.tensor(batch.sum().item())", 'return {"e": e}'], "float(e)"),
+        (["e = torch.randint(9, (1,))", 'return {"e": e}'], "float(e)"),
         (
             ["e = batch.sum().item()", "p = torch.exp(torch.tensor(e))", 'return {"e": p / 2}'],
             "float(p / 2)",
