@@ -17,6 +17,7 @@ from det_compat.migrate.formatting import formatted
 from det_compat.migrate.from_adapter.target import AdaptedModules, Adapters
 from det_compat.migrate.package import PACKAGES, in_package
 from det_compat.migrate.processes import in_processes, without_collector
+from det_compat.migrate.refused import with_what_refused_ones_use
 from det_compat.migrate.results import FileResult, Migration
 from det_compat.migrate.review.local_imports import named
 from det_compat.migrate.review.notebooks import using
@@ -137,6 +138,7 @@ def _rewritten(
     with without_collector():
         for step in TARGETS[to]:
             made = _step(step, analyses, made, processes)
+        made = with_what_refused_ones_use(made)
         tidied = in_processes(partial(_tidied, exported), [*made.values()], processes)
         made = {result.path: result for result in tidied}
     # The analysis may have found more that cannot be read.

@@ -2,11 +2,15 @@
 
 import ast
 import re
+from collections.abc import Mapping
+from pathlib import Path
 
 from det_compat.analysis.classes import Hierarchy, is_refused_trial
 from det_compat.analysis.relevant import takes_context
 from det_compat.analysis.scopes import CONTEXT
 from det_compat.catalog import support
+from det_compat.migrate.results import FileResult
+from det_compat.migrate.tree.elsewhere import reached
 from det_compat.migrate.tree.facts import Facts
 from det_compat.migrate.tree.marks import REST
 from det_compat.migrate.tree.symbols import Symbols
@@ -66,3 +70,36 @@ def without_counterparts(source: bytes, symbols: Symbols) -> str:
     link = support.of_name(named[0]).link or REST if named else ""
     name = named[0].removeprefix("det_compat.") if named else ""
     return f"it uses {name}, which has no counterpart; see {link}" if name else ""
+
+
+def with_what_refused_ones_use(results: Mapping[Path, FileResult]) -> dict[Path, FileResult]:
+    """The results, in which a file stays that only files use which stay as they are.
+
+    What these give it, and ask of it, is still Determined's.
+    """
+    texts = {path: result.before for path, result in results.items()}
+    used: dict[Path, Path] = {}
+    for path, result in results.items():
+        if result.problem and not _is_unparsable(result.before):
+            used |= dict.fromkeys(reached(path, texts)[1:], path)
+    kept = {path for path in used if results[path].is_changed and not results[path].trials}
+    for path in {path for path, result in results.items() if result.is_changed} - kept:
+        kept -= {*reached(path, texts)}
+    return {
+        **results,
+        **{
+            path: FileResult(path, texts[path], texts[path], _USED.format(used[path].name))
+            for path in kept
+        },
+    }
+
+
+_USED = "{0}, which is not migrated, uses it"
+
+
+def _is_unparsable(source: bytes) -> bool:
+    try:
+        ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return True
+    return False

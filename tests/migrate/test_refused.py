@@ -135,3 +135,33 @@ class Penalty({module}.Regularizer):
     assert not any(file.problem for file in files.values())
     assert b"determined" not in files["penalty.py"].after
     assert b"self.p = Penalty(self)\n" in files["model_def.py"].after
+
+
+HUB = """\
+import helpers
+from model_hub.huggingface import BaseTransformerTrial
+
+
+class HubTrial(BaseTransformerTrial):
+    def train_batch(self, batch, epoch_idx, batch_idx):
+        return helpers.moved(batch)
+"""
+HELPERS = """\
+from determined.pytorch import TorchData
+
+
+def moved(batch: TorchData):
+    return batch
+"""
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_what_only_a_refused_file_uses_stays_with_it(is_shared, tmp_path):
+    (tmp_path / "hub.py").write_text(HUB)
+    (tmp_path / "helpers.py").write_text(HELPERS)
+    (tmp_path / "plain.py").write_text(("import helpers\n" if is_shared else "") + trial())
+    files = {file.path.name: file for file in migrate([str(tmp_path)], "lightning").files}
+    assert files["hub.py"].problem and files["plain.py"].is_changed
+    assert files["helpers.py"].is_changed is is_shared
+    said = "" if is_shared else "hub.py, which is not migrated, uses it"
+    assert files["helpers.py"].problem == said

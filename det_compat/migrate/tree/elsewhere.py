@@ -314,11 +314,11 @@ def of_samplers(path: Path, sources: Mapping[Path, bytes]) -> Elsewhere:
     """What the files that one imports, and these, have of samplers that may hear of epochs."""
     words = (b"set_epoch", b"DistributedSampler")
     have = {other for other, text in sources.items() if any(word in text for word in words)}
-    found = [each for each in _reached(path, sources) if each in have] if have else []
+    found = [each for each in reached(path, sources) if each in have] if have else []
     return elsewhere(sources[each] for each in found)
 
 
-def _reached(start: Path, sources: Mapping[Path, bytes]) -> list[Path]:
+def reached(start: Path, sources: Mapping[Path, bytes]) -> list[Path]:
     """The files that one imports, and these, with itself: of several of a name, the nearest."""
     known = {path: f"/{path.absolute().with_suffix('').as_posix()}/" for path in sources}
     named: dict[str, list[Path]] = {}
