@@ -1,0 +1,183 @@
+"""Validations that move what training goes by in fit alone."""
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from det_compat.migrate.to_lightning.automatic.moved import Moving, asked_of, smalls, stored_by
+from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.marks import marked
+from det_compat.migrate.tree.walking import below
+
+_LEFT = "Trainer.validate moves {0} here, too, which training goes by and only fit should move"
+_LOGGING = ("log", "log_dict")
+
+
+def moved_in_fit(method: cst.FunctionDef, moving: Moving, condition: str) -> cst.FunctionDef:
+    """A method of a class that moves what it moves under a condition; a mark where it does not."""
+    guarding = _Guarding(method, moving, condition)
+    left = [*guarding.left(method.body)]
+    if not left:
+        return method
+    made = method
+    if condition:
+        made = syntax.with_body(method, guarding.block(syntax.body_of(method)))
+        left = [*guarding.left(made.body)]
+    return marked(made, _LEFT.format(", ".join(sorted({*left})))) if left else made
+
+
+def both(*tests: cst.BaseExpression) -> cst.BooleanOperation:
+    """The condition of both tests, each in parentheses where it needs some."""
+    needs = (cst.BooleanOperation, cst.IfExp, cst.NamedExpr, cst.Lambda)
+    parts = []
+    for test in tests:
+        is_and = isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And)
+        if isinstance(test, needs) and not (is_and or test.lpar):
+            test = test.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+        parts.append(test)
+    return cst.BooleanOperation(parts[0], cst.And(), parts[1])
+
+
+def is_under(block: cst.If, condition: str) -> bool:
+    """Whether a block waits for a condition."""
+    text = syntax.code(block.test)
+    return bool(condition) and (text.endswith(condition) or text.startswith(f"{condition} and "))
+
+
+def asked_without(node: cst.CSTNode, condition: str) -> set[str]:
+    """The attributes that are named below a node without the condition."""
+    if isinstance(node, cst.If) and is_under(node, condition):
+        return set()
+    name = {node.attr.value} if isinstance(node, cst.Attribute) else set[str]()
+    return name.union(*(asked_without(each, condition) for each in node.children))
+
+
+class _Guarding:
+    def __init__(self, method: cst.FunctionDef, moving: Moving, condition: str) -> None:
+        self._method, self._moving, self._condition = method, moving, condition
+        self._names = [name.value for name in syntax.find(method.body, cst.Name)]
+
+    def left(self, node: cst.CSTNode) -> Iterator[str]:
+        """What is moved below a node without the condition."""
+        if isinstance(node, cst.If) and is_under(node, self._condition):
+            return
+        if isinstance(node, cst.BaseSmallStatement) and self._moving.moves(node, self._method):
+            names = [name for name, _ in stored_by(node, self._method)]
+            moved = [name for name in names if name in self._moving.attributes]
+            yield from moved or ["what optimizers go by"]
+        elif isinstance(node, cst.Call) and self._moving.keeps(node):
+            yield syntax.code(node.func).rpartition(".")[0].removeprefix("self.")
+        else:
+            for each in node.children:
+                yield from self.left(each)
+
+    def block(self, body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
+        """A block, in which what moves is under the condition, all in a row under one."""
+        made: list[cst.BaseStatement] = []
+        row: list[cst.BaseStatement] = []
+        for line in body:
+            if self._can_wait(line):
+                row.append(line)
+                continue
+            made += self._under(row)
+            row = []
+            made.append(self._inside(line))
+        return [*made, *self._under(row)]
+
+    def _under(self, row: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
+        if not row:
+            return []
+        first, condition = row[0], syntax.expression(self._condition)
+        if len(row) == 1 and isinstance(first, cst.If) and first.orelse is None:
+            if any(map(self._moving.keeps, syntax.find(first.test, cst.Call))):
+                return [first.with_changes(test=both(condition, first.test))]
+            return [first.with_changes(test=both(first.test, condition))]
+        lines = getattr(first, "leading_lines", ())
+        inner = [first.with_changes(leading_lines=()), *row[1:]]
+        return [cst.If(condition, cst.IndentedBlock(inner), leading_lines=lines)]
+
+    def _inside(self, line: cst.BaseStatement) -> cst.BaseStatement:
+        """A statement that does more, with what moves in its blocks under the condition."""
+        if isinstance(line, cst.SimpleStatementLine) or not any(self.left(line)):
+            return line
+        changes: dict[str, object] = {}
+        for name in ("body", "orelse", "finalbody"):
+            part = getattr(line, name, None)
+            if isinstance(part, cst.IndentedBlock):
+                changes[name] = part.with_changes(body=self.block(part.body))
+            elif isinstance(part, (cst.Else, cst.Finally)):
+                changes[name] = self._of_branch(part)
+            elif isinstance(part, cst.If):
+                (made,) = self.block([part])
+                changes[name] = made
+        return line.with_changes(**changes)
+
+    def _of_branch(self, part: cst.Else | cst.Finally) -> cst.CSTNode:
+        inner = part.body
+        if not isinstance(inner, cst.IndentedBlock):
+            return part
+        return part.with_changes(body=inner.with_changes(body=self.block(inner.body)))
+
+    def _can_wait(self, line: cst.BaseStatement) -> bool:
+        """Whether nothing but what training goes by needs a statement that moves some of it."""
+        if not any(self.left(line)):
+            return False
+        if isinstance(line, cst.SimpleStatementLine):
+            return all(self._moving.moves(each, self._method) for each in line.body) and (
+                not self._bound(line)
+            )
+        if not isinstance(line, (cst.If, cst.For)) or not self._is_apart(line):
+            return False
+        inner = [small for small, _ in smalls(line)]
+        if isinstance(line, cst.If):
+            asked = asked_of(line.test) | self._asked_by_variables(line.test)
+            kept = any(map(self._moving.keeps, syntax.find(line.test, cst.Call)))
+            if kept or asked & self._moving.attributes:
+                return True
+        return all(self._moving.moves(s, self._method) or self._bound(s) for s in inner)
+
+    def _asked_by_variables(self, test: cst.BaseExpression) -> set[str]:
+        names = syntax.names_in(test)
+        pairs = [
+            p for line in syntax.find(self._method.body, cst.Assign) for p in syntax.pairs(line)
+        ]
+        return {a for to, value in pairs if syntax.is_name(to, *names) for a in asked_of(value)}
+
+    def _is_apart(self, line: cst.If | cst.For) -> bool:
+        """Whether the rest of the method, and of the validation, goes on without a statement."""
+        bound, every = self._bound(line), self._bound(self._method.body) - self._bound(line)
+        used = [name.value for name in syntax.find(line, cst.Name)]
+        if any(self._names.count(name) > used.count(name) for name in bound):
+            return False
+        if any(syntax.find(line, cst.Return)):
+            return False
+        for call in syntax.find(line, cst.Call):
+            owner, _, name = syntax.code(call.func).rpartition(".")
+            is_local = owner.isidentifier() and owner != "self" and owner in every
+            if name in _LOGGING or (is_local and name in ("append", "update", "add", "extend")):
+                return False
+        for small, _ in smalls(line):
+            stored = {name for name, _ in stored_by(small, self._method)}
+            if (stored - self._moving.attributes) & self._moving.used:
+                return False
+            for target in _targets(small):
+                stem = target
+                while isinstance(stem, cst.Subscript):
+                    stem = stem.value
+                if stem is not target and isinstance(stem, cst.Name) and stem.value not in bound:
+                    return False
+        return True
+
+    def _bound(self, node: cst.CSTNode) -> set[str]:
+        """The variables that are set below a node."""
+        targets = [t for each in below(node) for t in _targets(each)]
+        parts = [part for target in targets for part in syntax.parts(target)]
+        return {part.value for part in parts if isinstance(part, cst.Name)}
+
+
+def _targets(node: cst.CSTNode) -> list[cst.BaseExpression]:
+    if isinstance(node, cst.Assign):
+        return [part for each in node.targets for part in syntax.parts(each.target)]
+    if isinstance(node, (cst.AugAssign, cst.AnnAssign, cst.For, cst.NamedExpr)):
+        return [node.target]
+    return []

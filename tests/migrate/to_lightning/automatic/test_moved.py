@@ -1,0 +1,233 @@
+"""What validations move, and training goes by."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import pytest
+import pytorch_lightning as pl
+
+from tests.migrate.rewriting import HEADER, method, rewritten, trial
+
+FIT = 'if self.trainer.state.fn == "fit":\n'
+ONE = '    def evaluate_batch(self, batch):\n        return {"error": self.model(batch).sum()}\n'
+WHOLE = """\
+    def evaluate_full_dataset(self, data_loader):
+        error = sum(float(self.model(batch).sum() * 0 + 1) for batch in data_loader)
+{0}
+        return {{"error": error}}
+"""
+START = "lr=0.1))\n"
+LOSS = "loss = self.model(batch).sum()"
+
+
+def whole(lines: str, init: str = "", *more: tuple[str, str]) -> str:
+    """A trial whose validation of a whole data set has these lines."""
+    text = WHOLE.format(textwrap.indent(lines, " " * 8))
+    begun = START + textwrap.indent(init, " " * 8) + "\n" if init else START
+    return trial((ONE, text), (START, begun), *more)
+
+
+PATIENCE = """\
+if error < self.best:
+    self.best = error
+    self.bad = 0
+else:
+    self.bad += 1
+if self.bad >= 1:
+    for group in self.opt.param_groups:
+        group["lr"] *= 0.5
+    self.bad = 0"""
+CALLBACK = """\
+from determined.pytorch import PyTorchCallback
+
+
+class Following(PyTorchCallback):
+    def __init__(self, opt):
+        self.opt = opt
+        self.best, self.bad = 1e9, 0
+
+    def on_validation_end(self, metrics):
+        error = metrics["error"]
+{0}
+
+
+"""
+
+
+def following(lines: str) -> str:
+    building = (
+        '    def build_callbacks(self):\n        return {"f": Following(self.opt)}\n\n'
+        "    def evaluate_batch"
+    )
+    evaluation = ('{"error": self.model(batch).sum()}', '{"error": batch.sum() * 0 + 1}')
+    header = HEADER + CALLBACK.format(textwrap.indent(lines, " " * 8))
+    return trial(("    def evaluate_batch", building), evaluation, header=header)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(whole(PATIENCE, "self.best, self.bad = 1e9, 0"), id="a trial"),
+        pytest.param(following(PATIENCE), id="a callback"),
+    ],
+)
+def test_a_validation_alone_moves_nothing_that_fit_goes_by(tmp_path, source):
+    made = rewritten(tmp_path, source)
+    assert "MIGRATE" not in made
+    space: dict[str, Any] = {"__name__": "made"}
+    exec(made.replace("DataLoader([]", "DataLoader(list(torch.ones(4, 2))"), space)
+    loud = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
+    quiet: dict[str, Any] = {**dict.fromkeys(loud, False), "accelerator": "cpu"}
+    module = space["Trial"](global_batch_size=2)
+    for _ in range(3):
+        pl.Trainer(**quiet).validate(module, verbose=False)
+    trainer = pl.Trainer(max_epochs=2, **quiet)
+    trainer.fit(module)
+    (group,) = trainer.optimizers[0].param_groups
+    # The second validation of two is no better than the first one.
+    assert group["lr"] == pytest.approx(0.05)
+    for _ in range(3):
+        trainer.validate(module, verbose=False)
+    assert group["lr"] == pytest.approx(0.05)
+
+
+READ = (LOSS, f"{LOSS} * (1 + self.seen)")
+SAVED = 'self.best = error\n    torch.save(self.model.state_dict(), "best.pt")'
+
+
+@pytest.mark.parametrize(
+    ("lines", "init", "after"),
+    [
+        pytest.param(
+            f"if error < self.best:\n    {SAVED}",
+            "self.best = 1e9",
+            'if error < self.best and self.trainer.state.fn == "fit":\n    ' + SAVED,
+            id="a best value",
+        ),
+        pytest.param(
+            "is_best = error < self.best\nif is_best:\n    self.best = error\nprint(is_best)",
+            "self.best = 1e9",
+            'if is_best and self.trainer.state.fn == "fit":\n    self.best = error\nprint',
+            id="by a variable",
+        ),
+        pytest.param(
+            "self.best = max(self.best, error)",
+            "self.best = 0",
+            f"{FIT}    self.best = max(self.best, error)",
+            id="the greatest",
+        ),
+        pytest.param(
+            "new = False\nif error < self.best:\n    self.best = error\n    new = 1\nprint(new)",
+            "self.best = 0",
+            f"if error < self.best:\n    {FIT}        self.best = error\n    new = 1",
+            id="beside what is used",
+        ),
+        pytest.param(
+            'for group in self.opt.param_groups:\n    group["lr"] = 0.1',
+            "",
+            f'{FIT}    for group in self.opt.param_groups:\n        group["lr"] = 0.1',
+            id="a rate",
+        ),
+        pytest.param(
+            "self.decay *= 0.9\nlower(self.opt, self.decay)",
+            "self.decay = 1.0",
+            f"{FIT}    self.decay *= 0.9\n    lower(self.opt, self.decay)",
+            id="a rate that a function sets",
+        ),
+        pytest.param(
+            "if self.stopper.worse(error):\n    self.context.set_stop_requested(True)",
+            "self.stopper = Stopper()",
+            'if self.trainer.state.fn == "fit" and self.stopper.worse(error):\n'
+            "    self.trainer.should_stop = True",
+            id="an object that compares",
+        ),
+    ],
+)
+def test_it_is_moved_in_fit(tmp_path, lines, init, after):
+    more = """
+
+def lower(opt, by):
+    opt.param_groups[0]["lr"] *= by
+
+
+class Stopper:
+    best = 0
+
+    def worse(self, error):
+        if error < self.best:
+            self.best = error
+        return error > self.best
+"""
+    made = rewritten(tmp_path, whole(lines, init) + more)
+    assert "MIGRATE" not in made
+    assert textwrap.indent(after, "    ") in method(made, "validation_step")
+
+
+@pytest.mark.parametrize(
+    ("line", "is_read", "waits"),
+    [
+        ("self.seen += 1", True, True),
+        ("self.seen += 1", False, False),
+        ("self.seen = error", True, True),
+        ("self.seen = error; self.last = self.seen", True, False),
+        ("self.seen = 0; self.seen += 1", True, False),
+        ("self.seen += 1; print(self.seen)", False, False),
+        ("if not self.seen: self.seen = error", False, False),
+    ],
+)
+def test_counters_that_training_reads_are_moved_in_fit(tmp_path, line, is_read, waits):
+    source = whole("\n".join(line.split("; ")), "self.seen = 0", *([READ] if is_read else []))
+    made = rewritten(tmp_path, source)
+    assert ("state.fn" in made) is waits and "MIGRATE" not in made
+
+
+def test_a_best_value_that_is_logged_is_that_of_the_validation(tmp_path):
+    lines = "if error > self.best:\n    self.best = error"
+    source = whole(lines, "self.best = 0", ('"error": error', '"error": error, "best": self.best'))
+    assert "state.fn" not in rewritten(tmp_path, source)
+
+
+def test_what_a_callback_sets_anew_is_not_kept(tmp_path):
+    callback = (
+        following("self.opt.seen = []")
+        .replace("on_validation_end(self, metrics)", "on_validation_start(self)")
+        .replace('error = metrics["error"]', "pass")
+    )
+    source = callback.replace(LOSS, f"{LOSS} * len(self.seen)").replace(
+        '        return {"error"', '        self.seen.append(1)\n        return {"error"'
+    )
+    assert "state.fn" not in rewritten(tmp_path, source)
+
+
+def test_a_base_validates_and_its_heir_reads(tmp_path):
+    heir = "\n\nclass Heir(Trial):\n    def scale(self):\n        return self.seen\n"
+    source = whole("self.seen += 1", "self.seen = 0", (LOSS, f"{LOSS} * self.scale()"))
+    assert f"{FIT}            self.seen += 1\n" in rewritten(tmp_path, source + heir)
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        pytest.param(
+            whole("worse = self.stopper.worse(error)\nprint(worse)", "self.stopper = Stopper()")
+            + "\n\nclass Stopper:\n    best = 0\n\n    def worse(self, error):\n"
+            "        if error < self.best:\n            self.best = error\n",
+            "stopper",
+            id="its result is used",
+        ),
+        pytest.param(
+            following("self.kept(error)").replace(
+                "\n\nclass Trial",
+                "\n    def kept(self, error):\n        if error < self.best:\n"
+                "            self.best = error\n\n\nclass Trial",
+            ),
+            "best",
+            id="no Trainer is known",
+        ),
+    ],
+)
+def test_what_cannot_wait_is_marked(tmp_path, source, name):
+    said = f"# MIGRATE: Trainer.validate moves {name} here, too, which training goes by"
+    assert said in rewritten(tmp_path, source)
