@@ -72,6 +72,15 @@ class Code:
             (methods(each)["__init__"] for each in found if "__init__" in methods(each)), None
         )
 
+    def bases_of(self, name: str) -> set[str]:
+        """The names of a class's bases that are elsewhere, or ``object`` where it has none.
+
+        There are none of a name that no class has, or several.
+        """
+        known = self._by_name.get(name, [])
+        found = self.ancestors(known[0])[1] if len(known) == 1 else set[str]()
+        return found or ({"object"} if len(known) == 1 else set())
+
     def bases_of_heirs(self, node: ast.ClassDef) -> set[str]:
         """The names of the bases of what derives from a class, as far as they are elsewhere."""
         return self._bases_of_heirs.get(node, set())

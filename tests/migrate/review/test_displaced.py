@@ -8,6 +8,17 @@ from tests.migrate.rewriting import rewritten, trial
 
 INIT = "        self.context = context\n"
 SAYS = "# MIGRATE: loss is a model of torch's by then, and a LightningModule takes nothing else"
+CLASSES = """
+
+
+class Average:
+    def __init__(self, model):
+        self.model = model
+
+
+class Net(torch.nn.Module):
+    pass
+"""
 
 
 @pytest.mark.parametrize(
@@ -17,15 +28,22 @@ SAYS = "# MIGRATE: loss is a model of torch's by then, and a LightningModule tak
         ("self.loss = torch.nn.MSELoss()\nself.loss = torch.nn.functional.mse_loss", True),
         ("self.loss = torch.nn.ParameterList()\nself.loss = [1, 2]", True),
         ("self.loss = torch.nn.MSELoss()\nself.loss = torch.nn.L1Loss()", False),
+        ("self.loss = torch.nn.MSELoss().to('cpu')\nself.loss = Average(self.loss)", True),
+        ("self.loss = Net()\nself.loss = Average(3)", True),
+        ("self.loss = deepcopy(self.model)\nself.loss = Average(self.loss)", True),
+        ("self.loss = deepcopy(self.names)\nself.loss = Average(self.loss)", False),
+        ("self.loss = torch.nn.MSELoss()\nself.loss = Net()", False),
+        ("self.loss = torch.nn.MSELoss()\nself.loss = Elsewhere()", False),
         ("self.loss = torch.nn.MSELoss()\nself.loss = None", False),
         ("self.loss = len\nself.loss = torch.nn.MSELoss()", False),
         ("self.loss = 1\nself.loss = torch.nn.MSELoss()", False),
         ("if a:\n    self.loss = torch.nn.MSELoss()\nelse:\n    self.loss = lambda a: a", False),
+        ("if a:\n    self.loss = Net()\nif a:\n    pass\nelse:\n    self.loss = [a]", False),
     ],
 )
 def test_what_no_module_takes_in_the_place_of_a_model_is_marked(lines, is_marked, tmp_path):
     text = textwrap.indent(f"a = 1\n{lines}\n", " " * 8)
-    made = rewritten(tmp_path, trial((INIT, f"{INIT}{text}")))
+    made = rewritten(tmp_path, trial((INIT, f"{INIT}{text}")) + CLASSES)
     assert (SAYS in made) is is_marked
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.migrate.rewriting import rewritten
+from tests.migrate.rewriting import rewritten, trial
 
 SOURCE = """\
 from determined.horovod import hvd
@@ -54,3 +54,33 @@ def test_a_mean_of_integers_is_one_and_none_asks_for_a_mean(tmp_path):
 @pytest.mark.parametrize("call", ["hvd.allreduce(tensor, op=hvd.Adasum)", "hvd.allgather(tensor)"])
 def test_what_torch_does_in_another_way_is_left_to_the_reader(tmp_path, call):
     assert "# MIGRATE: horovod.hvd.all" in rewritten(tmp_path, SOURCE.format(call))
+
+
+MODEL = "torch.nn.Linear(2, 1)"
+
+
+@pytest.mark.parametrize(
+    ("line", "used"),
+    [
+        ("from horovod.torch.sync_batch_norm import SyncBatchNorm", "SyncBatchNorm"),
+        ("from horovod.torch import SyncBatchNorm as Norm", "Norm"),
+        ("import horovod.torch as hvd", "hvd.SyncBatchNorm"),
+        ("import horovod.torch", "horovod.torch.SyncBatchNorm"),
+    ],
+)
+def test_the_norm_of_horovod_is_that_of_torch(line, used, tmp_path):
+    source = trial((MODEL, f"torch.nn.Sequential({MODEL}, {used}(1, momentum=0.3))"))
+    made = rewritten(tmp_path, f"{line}\n{source}")
+    assert "torch.nn.SyncBatchNorm(1, momentum=0.3)" in made
+    assert "horovod" not in made and "MIGRATE" not in made
+
+
+@pytest.mark.parametrize(
+    ("call", "is_left"),
+    [("hvd.size()", False), ("hvd.allreduce(batch)", False), ("hvd.poll()", True)],
+)
+def test_horovod_itself_is_not_started(call, is_left, tmp_path):
+    source = trial(("loss = self", f"{call}\n        loss = self"))
+    made = rewritten(tmp_path, f"import horovod.torch as hvd\n{source}")
+    said = "# MIGRATE: Lightning starts no Horovod, which this needs"
+    assert (said in made) == ("import horovod" in made) == is_left
