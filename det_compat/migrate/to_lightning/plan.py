@@ -20,6 +20,7 @@ from det_compat.migrate.to_lightning.class_facts import (
     WrappedReducer,
     WrappedScheduler,
 )
+from det_compat.migrate.to_lightning.metrics.names import ALL, NOT_YET, renamed_key
 from det_compat.migrate.to_lightning.optimization.accumulation import Accumulation
 from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.file import File
@@ -178,15 +179,27 @@ class TrialPlan:
 
     @property
     def renames_unknown(self) -> bool:
-        """Whether a validation has names of training, and neither has all of its names known."""
-        known = {n for plan in self.ancestors for n in plan.own.validated | plan.own.logged}
-        is_clear = not any(name.startswith("val") for name in known)
-        return is_clear and any(
+        """Whether a validation may have names of training, and not all names of both are known."""
+        return any(
             plan.is_open
-            and (plan.own.are_shared or plan.own.are_partly_shared)
+            and (plan.own.every_validated is None or self._shares)
             and (plan.is_mixin or self.is_single)
             for plan in self.ancestors
         )
+
+    @property
+    def _shares(self) -> bool:
+        """Whether a validation has names of training, none of which begins as those of it do."""
+        known = {n for plan in self.ancestors for n in plan.own.validated | plan.own.logged}
+        are_same = any(p.own.are_shared or p.own.are_partly_shared for p in self.ancestors)
+        return are_same and not any(name.startswith("val") for name in known)
+
+    @property
+    def key(self) -> str:
+        """The expression of what the metric ``name`` of a validation is logged as."""
+        if self.renames_unknown:
+            return ALL if self._shares else NOT_YET
+        return renamed_key(self.renamed, is_every=self.renames_all)
 
     @property
     def is_open(self) -> bool:

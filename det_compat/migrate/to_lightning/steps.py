@@ -181,15 +181,15 @@ def validation_step(
     if fx not in (None, "mean") and not plan.evaluates_whole:
         options = f', reduce_fx="{fx}"{options}'
     by = "" if plan.evaluates_whole else fx or "mean"
-    own, renamed, are_all = syntax.self_name(method), plan.renamed, plan.renames_all
+    own, renamed = syntax.self_name(method), plan.renamed
     said = said_of(renamed, is_open=plan.is_open)
     if plan.renames_unknown:
-        renamed, are_all, said = {}, True, ALL_RENAMED
+        renamed, said = {}, ALL_RENAMED
     done: frozenset[str] = frozenset()
     if not returns:
         method, done = renamed_where_made(method, renamed)
     logged = Logged(
-        own, options, None, renamed, are_all, done, said, returns, reduction=by, shapes=shapes
+        own, options, None, renamed, plan.key, done, said, returns, reduction=by, shapes=shapes
     )
     annotation, method = method.returns, logged.in_method(method)
     index = _parameter(method, "batch")

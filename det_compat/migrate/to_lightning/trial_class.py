@@ -349,17 +349,16 @@ class _Rewriting:
         index = ", batch_idx=batch_idx" if "batch_idx" in given else ""
         odd = self._odd(name)
         metrics = numbers_of("metrics", "" if plan.evaluates_whole else "mean", odd)
-        renamed, are_all = plan.renamed, plan.renames_all
-        said = said_of(renamed, is_open=any(each.is_open for each in plan.ancestors))
+        said = said_of(plan.renamed, is_open=any(each.is_open for each in plan.ancestors))
         if plan.renames_unknown:
-            renamed, are_all, said = {}, True, ALL_RENAMED
-        metrics = renamed_in(metrics, renamed, is_every=are_all)
+            said = ALL_RENAMED
+        metrics = renamed_in(metrics, plan.key)
         method = self.own.get(name)
         if not odd and method is not None and Devices(method, self.shapes).returns_on_cpu():
             metrics = as_numbers(metrics)
         logs = f"    self.log_dict({metrics}{EACH_BATCH})\n"
         if plan.parameters("evaluation_reducer") is not None and not plan.evaluates_whole:
-            logs = by_name(renamed, is_every=are_all, is_odd=bool(odd))
+            logs = by_name(plan.key, is_odd=bool(odd))
         if "none" in odd:
             logs = f"    {comment(_NO_NUMBER)}\n{logs}"
         if said:

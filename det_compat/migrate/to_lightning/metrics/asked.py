@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import libcst as cst
 
 from det_compat.migrate.to_lightning.class_facts import ClassFacts
+from det_compat.migrate.to_lightning.metrics.names import NOT_YET
 from det_compat.migrate.to_lightning.plan import TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.docstrings import with_first
@@ -22,9 +23,9 @@ def with_logged_names(method: cst.FunctionDef, plans: Sequence[TrialPlan]) -> cs
     if any(plan.renames_unknown for plan in plans):
         if not all(plan.renames_unknown for plan in plans):
             return marked(method, _MORE)
-        if not any(plan.all_reducers for plan in plans):
+        if not any(plan.all_reducers or plan.key == NOT_YET for plan in plans):
             return with_first(method, _ALL_AS_BEFORE.format(given[0]))
-        # What reducers log has names that only a run tells, and these are as before.
+        # What reducers log, and has val_ already, has names that only a run tells, as before.
         every = sum(name.value == given[0] for name in syntax.find(method.body, cst.Name))
         changed = with_first(method, _AND_AS_BEFORE.format(given[0]))
         is_harmless = _asks(method, given[0]) + _shows(method, given[0]) == every

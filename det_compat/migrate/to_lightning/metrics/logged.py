@@ -1,7 +1,6 @@
 """What a batch method returned is logged instead: calls of ``self.log``."""
 
 import re
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -11,11 +10,12 @@ from libcst.helpers import ensure_type
 from det_compat.migrate.to_lightning.metrics.arrays import Arrays
 from det_compat.migrate.to_lightning.metrics.branches import joined, without_last
 from det_compat.migrate.to_lightning.metrics.names import (
+    ALL,
+    NOT_YET,
     all_renamed,
     numbers_of,
     owner,
     renamed_in,
-    renamed_key,
 )
 from det_compat.migrate.to_lightning.metrics.on_cpu import Devices
 from det_compat.migrate.to_lightning.metrics.rates import is_one_rate
@@ -54,10 +54,9 @@ _BY_NAME = f"""\
 _IF_NUMBER = _BY_NAME.replace("log(name, value", "log_dict(numbers_of({name: value}, reduction)")
 
 
-def by_name(renamed: Collection[str], *, is_every: bool, is_odd: bool) -> str:
-    """The lines that log each metric by itself, some or all of them as ``val_...``."""
+def by_name(key: str, *, is_odd: bool) -> str:
+    """The lines that log each metric by itself, as what ``key`` says."""
     lines = _IF_NUMBER if is_odd else _BY_NAME
-    key = renamed_key(renamed, is_every=is_every)
     return lines.replace("log(name,", f"log({key},").replace("{name:", f"{{{key}:")
 
 
@@ -71,7 +70,7 @@ class Logged:
         losses: those that there is a backward pass of: a loss may be returned in place of a dict;
             None for a method that returns none.
         renamed: metrics that are logged under another name.
-        are_all_renamed: whether there are no others.
+        key: what the metric ``name`` is logged as.
         done: the variables in which they have that name already.
         said: a comment on their names.
         returns: whether the method still returns them, for those that are told of each batch.
@@ -84,7 +83,7 @@ class Logged:
     options: str = ""
     losses: frozenset[str] | None = None
     renamed: dict[str, str] = field(default_factory=dict)
-    are_all_renamed: bool = False
+    key: str = "name"
     done: frozenset[str] = frozenset()
     said: str = ""
     returns: bool = False
@@ -173,7 +172,7 @@ class Logged:
             odd = self._odd if is_known else {*self._odd, "unknown"}
             found = numbers_of(syntax.code(metrics), self.reduction, odd)
             if syntax.code(metrics) not in self.done:
-                found = renamed_in(found, self.renamed, is_every=self.are_all_renamed)
+                found = renamed_in(found, self.key)
             if not odd and self._is_on_cpu(metrics):
                 found = as_numbers(found)
             return f"{self.own}.log_dict({found}{self.options})"
@@ -184,8 +183,8 @@ class Logged:
             named[-1] = named[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         is_open = not self._is_known and any(isinstance(e, cst.StarredDictElement) for e in named)
         is_open = is_open or any(self._is_sorted_out(element.value) for element in named)
-        if self.are_all_renamed and not self.renamed:
-            named = [all_renamed(element) for element in named]
+        if self.key in (ALL, NOT_YET) and not self.renamed:
+            named = [all_renamed(element, self.key) for element in named]
         if is_open:
             logged = syntax.code(metrics.with_changes(elements=named))
             found = numbers_of(logged, self.reduction, {"none"})

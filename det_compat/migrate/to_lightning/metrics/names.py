@@ -246,17 +246,10 @@ def _is_changed_by_call(method: cst.FunctionDef, name: str) -> bool:
     return any(syntax.code(c.func) in (f"{name}.update", f"{name}.setdefault") for c in calls)
 
 
-def renamed_in(metrics: str, renamed: Collection[str], *, is_every: bool) -> str:
-    """The expression of metrics of which these are logged as ``val_...``.
-
-    Args:
-        metrics: the expression, a dict.
-        renamed: the names that training logs, too.
-        is_every: whether it has no others.
-    """
-    if not renamed and not is_every:
+def renamed_in(metrics: str, key: str) -> str:
+    """The expression of metrics, a dict, of which each is logged as what ``key`` says."""
+    if key == "name":
         return metrics
-    key = renamed_key(renamed, is_every=is_every)
     return f"{{{key}: value for name, value in {owner(metrics)}.items()}}"
 
 
@@ -324,35 +317,44 @@ def _looks_before(method: cst.FunctionDef, name: str, renamed: Collection[str]) 
     return found
 
 
-def all_renamed(element: cst.BaseDictElement) -> cst.BaseDictElement:
-    """An entry of a dict of metrics, or all that another dict gives it, as ``val_...``."""
-    value = element.value
+def all_renamed(element: cst.BaseDictElement, key: str) -> cst.BaseDictElement:
+    """An entry of a dict of metrics, or all that another dict gives it, as ``val_...``.
+
+    Args:
+        element: the entry.
+        key: what ``name`` is logged as.
+    """
+    value, keeps = element.value, key == NOT_YET
     if isinstance(element, cst.DictElement):
-        return element.with_changes(key=_as_val(element.key))
+        return element.with_changes(key=_as_val(element.key, keeps=keeps))
     if isinstance(value, cst.DictComp):
-        return element.with_changes(value=value.with_changes(key=_as_val(value.key)))
-    made = syntax.expression(renamed_in(syntax.code(value), (), is_every=True))
-    return element.with_changes(value=made)
+        named = _as_val(value.key, keeps=keeps)
+        return element.with_changes(value=value.with_changes(key=named))
+    return element.with_changes(value=syntax.expression(renamed_in(syntax.code(value), key)))
 
 
-def _as_val(key: cst.BaseExpression) -> cst.BaseExpression:
-    """The name of a metric with ``val_`` in front."""
+def _as_val(key: cst.BaseExpression, *, keeps: bool) -> cst.BaseExpression:
+    """The name of a metric with ``val_`` in front, or one that has it already if it keeps that."""
     text = syntax.code(key)
     if isinstance(key, cst.SimpleString):
         start = len(key.prefix + key.quote)
     elif isinstance(key, cst.FormattedString):
         start = len(key.start)
+    elif keeps and isinstance(key, cst.Name):
+        return syntax.expression(NOT_YET.replace("name", text))
     else:
         # Before Python 3.12 no quote, and no backslash, may stand in an f-string of that quote.
         is_plain = not {'"', "\\", "\n"} & {*text}
         return syntax.expression(f'f"val_{{{text}}}"' if is_plain else f'"val_" + str({text})')
+    if keeps and text[start:].startswith("val"):
+        return key
     return syntax.expression(f"{text[:start]}val_{text[start:]}")
 
 
 def renamed_key(renamed: Collection[str], *, is_every: bool) -> str:
     """The expression of what ``name`` is logged as."""
     if is_every:
-        return 'f"val_{name}"'
+        return ALL
     names = sorted(renamed)
     test = f'== "{names[0]}"' if len(names) == 1 else f"in {tuple(names)}".replace("'", '"')
     return f'f"val_{{name}}" if name {test} else name' if names else "name"
@@ -365,6 +367,10 @@ def said_of(renamed: Collection[str], *, is_open: bool = False) -> str:
         return f"# val_ tells these from what training logs: {', '.join(sorted(renamed))}{more}"
     return "# where training logs one of these names, give it another here" if is_open else ""
 
+
+#: What ``name`` is logged as, if that is never a name of training's, or may have ``val_`` already.
+ALL = 'f"val_{name}"'
+NOT_YET = f'name if name.startswith("val") else {ALL}'
 
 #: What a comment says where all metrics of a validation get other names.
 ALL_RENAMED = "# val_ tells these from what training logs"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
+import torch
 
 from tests.migrate.rewriting import method, rewritten, trial
 
@@ -16,6 +17,9 @@ HELPER = """\
     def train_batch("""
 RETURN = 'return {"error": self.model(batch).sum()}'
 BOTH = '{"loss": batch.sum(), "error": batch.max()}'
+
+
+NOT_YET = 'name if name.startswith("val") else f"val_{name}": value'
 
 
 @pytest.mark.parametrize(
@@ -112,14 +116,14 @@ def test_reducers_by_name_are_asked_for_the_names_that_they_have(tmp_path):
 @pytest.mark.parametrize(
     ("trained", "said"),
     [
-        ("scores(batch)", "    # where training logs one of these names, give it another here\n"),
-        ('{"loss": loss}', ""),
+        ("scores(batch)", NOT_YET),
+        ('{"loss": loss}', "scores(batch)"),
     ],
 )
 def test_names_that_only_a_run_tells(trained, said, tmp_path):
     source = trial((RETURN, "return scores(batch)"), ('return {"loss": loss}', f"return {trained}"))
     made = method(rewritten(tmp_path, source), "validation_step")
-    assert ("where training logs" in made) is bool(said)
+    assert ("# val_ tells these from what training logs\n" in made) is (said == NOT_YET)
     assert said in made
 
 
@@ -241,9 +245,25 @@ def test_one_helper_gives_both_the_same_names(trained, evaluated, is_said, tmp_p
         (RETURN, f"found = {evaluated}\n        return found"),
     )
     made = method(rewritten(tmp_path, source), "validation_step")
-    assert (VAL_OF_ALL in made) is is_said
-    assert ("    # val_ tells these from what training logs\n" in made) is is_said
-    assert ("where training logs one of these" in made) is not is_said
+    assert (VAL_OF_ALL if is_said else NOT_YET) in made
+    assert "    # val_ tells these from what training logs\n" in made
+
+
+def test_a_validation_keeps_the_names_that_tell_it_from_training(tmp_path):
+    source = trial(
+        ('return {"loss": loss}', 'return {"loss": loss, **scores(batch)}'),
+        (
+            RETURN,
+            'return {"val_loss": 1.0, "error": 2.0, **scores(batch), **{n: 3.0 for n in "ab"}}',
+        ),
+    )
+    space = {"scores": lambda batch: {"val_acc": 4.0, "acc": 5.0}}
+    exec(rewritten(tmp_path, source), space)
+    logged = {}
+    module = space["Trial"](global_batch_size=2)
+    module.log_dict = lambda metrics, **_: logged.update(metrics)
+    module.validation_step(torch.ones(2, 2), 0)
+    assert sorted(logged) == ["val_a", "val_acc", "val_b", "val_error", "val_loss"]
 
 
 def test_a_callback_gets_these_under_their_names(tmp_path):
@@ -263,6 +283,25 @@ def test_a_callback_gets_these_under_their_names(tmp_path):
     text = 'metrics = {n.removeprefix("val_"): v for n, v in metrics.items() if n.startswith('
     assert f'{text}"val_")}}' in made
     assert "MIGRATE" not in made
+
+
+@pytest.mark.parametrize(
+    ("use", "is_left"), [('print(metrics["error"])', False), ("print({**metrics})", True)]
+)
+def test_a_callback_gets_what_may_have_been_renamed_under_both_names(use, is_left, tmp_path):
+    seen = f"""\
+    from determined.pytorch import PyTorchCallback
+
+    class Seeing(PyTorchCallback):
+        def on_validation_end(self, metrics):
+            {use}
+    """
+    source = trial(
+        ('return {"loss": loss}', "return scores(batch)"), (RETURN, "return scores(batch)")
+    )
+    made = rewritten(tmp_path, source + "\n\n" + textwrap.dedent(seen))
+    assert "metrics = {**metrics, **as_before}" in made
+    assert ("MIGRATE" in made) is is_left
 
 
 @pytest.mark.parametrize(
@@ -289,7 +328,7 @@ ITEMS = "{{k: v.item() for k, v in info.items(){0}}}"
 
 
 @pytest.mark.parametrize(
-    ("trained", "validated", "is_said"),
+    ("trained", "validated", "is_same"),
     [
         (ASKS.format("n=3") + "return info", ASKS.format("n=4") + "return info", True),
         (
@@ -306,7 +345,7 @@ ITEMS = "{{k: v.item() for k, v in info.items(){0}}}"
         ),
         # These may be other names.
         (ASKS.format('"train"') + "return info", ASKS.format('"val"') + "return info", False),
-        (ASKS.format(3) + "return loss", ASKS.format(4) + "return info", False),
+        (ASKS.format(3) + "return loss", ASKS.format(4) + "return info", None),
         (
             ASKS.format(3) + "return info",
             ASKS.format(4) + "info.update(x)\n        return info",
@@ -316,8 +355,9 @@ ITEMS = "{{k: v.item() for k, v in info.items(){0}}}"
         ("return self.algo.losses(batch)", "return self.algo.scores(batch)", False),
     ],
 )
-def test_what_one_call_gives_to_both_has_the_same_names(trained, validated, is_said, tmp_path):
+def test_what_one_call_gives_to_both_has_the_same_names(trained, validated, is_same, tmp_path):
     source = trial(('return {"loss": loss}', trained), (RETURN, validated))
     made = method(rewritten(tmp_path, source), "validation_step")
-    assert ("# val_ tells these from what training logs\n" in made) is is_said
-    assert ('f"val_{name}"' in made) is is_said
+    assert ("# val_ tells these from what training logs\n" in made) is (is_same is not None)
+    assert ('f"val_{name}"' in made) is (is_same is not None)
+    assert ('name.startswith("val")' in made) is (is_same is False)
