@@ -22,6 +22,19 @@ def chosen(
     return [*dict.fromkeys(_chosen(func, values, tables))]
 
 
+def unbound(
+    func: cst.BaseExpression, values: _Values
+) -> tuple[cst.BaseExpression, Sequence[cst.Arg]]:
+    """What ``functools.partial`` was given, and the arguments; else the expression, with none."""
+    known = values.get(syntax.code(func)) or [func]
+    made = known[0] if len(known) == 1 else func
+    if isinstance(made, cst.Call) and syntax.code(made.func).rpartition(".")[2] == "partial":
+        first, *rest = made.args
+        if not first.star and all(arg.keyword is not None for arg in rest):
+            return first.value, rest
+    return func, ()
+
+
 def _chosen(
     func: cst.BaseExpression, values: _Values, tables: Mapping[str, Sequence[str]]
 ) -> Iterator[str]:
@@ -35,6 +48,9 @@ def _chosen(
     elif isinstance(func, cst.Subscript):
         table = syntax.code(func.value).rpartition(".")[2]
         yield from tables.get(table, [text])
+    elif isinstance(func, cst.Call) and syntax.is_name(func.func, "getattr") and len(func.args) > 1:
+        asked = func.args[1].value
+        yield str(asked.evaluated_value) if isinstance(asked, cst.SimpleString) else text
     elif isinstance(func, cst.Call):
         # A function that returns an entry of a dict.
         name = syntax.code(func.func).rpartition(".")[2]

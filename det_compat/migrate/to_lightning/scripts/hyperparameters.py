@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.scripts.chosen import chosen
+from det_compat.migrate.to_lightning.scripts.chosen import chosen, unbound
 from det_compat.migrate.to_lightning.scripts.one_place import INIT, values_in
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.parameters import Arguments
@@ -62,7 +62,9 @@ def given_in_scripts(
         values = values_in(tree, ())
         for call in syntax.find(tree, cst.Call):
             if any(symbols.is_context(arg.value) for arg in call.args):
-                made[len(call.args) == 1].update(chosen(call.func, values, tables))
+                func, bound = unbound(call.func, values)
+                is_alone = len(call.args) == 1 and not bound
+                made[is_alone].update(chosen(func, values, tables))
     is_told = len(known) == len(found)
     names = frozenset[str]().union(*known) if is_told else None
     always = frozenset.intersection(*map(frozenset, known or [set()]))

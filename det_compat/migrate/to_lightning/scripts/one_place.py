@@ -33,7 +33,7 @@ def in_one_place(tree: cst.Module, file: LightningFile) -> cst.Module:
         if name in file.asked:
             continue
         tree = _without_factory(tree, name, symbols)
-        tree = _without_context(tree, name, symbols)
+        tree = _without_context(tree, name, file)
     if RANK in tree.code:
         file.imports.new.add(IMPORT)
     return tree
@@ -207,9 +207,13 @@ def values_in(tree: cst.Module, asked: Collection[str]) -> dict[str, list[cst.Ba
     Whatever calls a function that other files have ``asked`` for is not known.
     """
     values = values_of(tree)
+    for line in syntax.find(tree, cst.AnnAssign):
+        values.setdefault(syntax.code(line.target), []).extend([line.value] if line.value else [])
+    for loop in syntax.find(tree, cst.For):
+        values.setdefault(syntax.code(loop.target), []).extend(_gone_through(loop.iter))
     every = [param.name.value for param in syntax.find(tree, cst.Param)]
-    for line in tree.body if "*" not in asked else ():
-        name = line.name.value if isinstance(line, cst.FunctionDef) else ""
+    for node in tree.body if "*" not in asked else ():
+        name = node.name.value if isinstance(node, cst.FunctionDef) else ""
         function = _function(tree, name) if name and name not in asked else None
         for index, param in enumerate(function.params.params if function is not None else ()):
             own = param.name.value
@@ -219,6 +223,14 @@ def values_in(tree: cst.Module, asked: Collection[str]) -> dict[str, list[cst.Ba
             if is_one and len(known) == len(given):
                 values[own] = known
     return values
+
+
+def _gone_through(values: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What a loop gives its variable, one after the other; or what it goes through."""
+    if isinstance(values, (cst.Tuple, cst.List)):
+        return [each.value for each in values.elements]
+    owner, _, name = syntax.code(values).rpartition(".")
+    return [syntax.expression(f"{owner}[0]") if owner and name == "values()" else values]
 
 
 def _without_factory(tree: cst.Module, name: str, symbols: Symbols) -> cst.Module:
@@ -268,31 +280,46 @@ def _without(tree: cst.Module, name: str) -> cst.Module:
     return tree.with_changes(body=lines)
 
 
-def _without_context(tree: cst.Module, name: str, symbols: Symbols) -> cst.Module:
-    """The script with a function that takes no context, which it only gave to a Trainer.
+def _without_context(tree: cst.Module, name: str, file: LightningFile) -> cst.Module:
+    """The script with a function that takes no context, which it only gave to a Trainer or a trial.
 
     It may ask for the rank, too, of which Lightning is asked.
     """
-    function, calls = _function(tree, name), [*_calls(tree, name)]
+    symbols, function, calls = file.symbols, _function(tree, name), [*_calls(tree, name)]
     inits = [c for c in syntax.find(tree, cst.Call) if symbols.path(c.func) == INIT]
     # The Trainer must be told of it, and would not know it in a function.
     if function is None or any("aggregation_frequency" in syntax.code(each) for each in inits):
         return tree
     trainers = [c for c in syntax.find(function, cst.Call) if symbols.path(c.func) == TRAINER]
     given = [syntax.argument(c, 1, "context") for c in trainers]
+    to_trials = [*_given_alone(function, file)]
     for index, param in enumerate(function.params.params):
         uses = uses_of(function.body, param.name.value, symbols)
         args = [syntax.argument(call, index, param.name.value) for call in calls]
         asking = ranked(function, param.name.value, symbols)
-        is_given = sum(any(use is each for each in given) for use in uses)
+        is_given = sum(any(use is each for each in (*given, *to_trials)) for use in uses)
         is_left = len(uses_of(asking.body, param.name.value, symbols)) > is_given
         if uses and not is_left and all(map(symbols.is_context, args)):
-            left = _Dropping(param, [arg for arg in args if arg is not None])
+            dropped = [arg for arg in (*args, *(u for u in uses if u in to_trials)) if arg]
+            left = _Dropping(param, dropped)
             tree = syntax.transformed(tree, left)
             (old,) = (f for f in syntax.find(tree, cst.FunctionDef) if f.name.value == name)
-            tree = syntax.with_node(tree, old.body, asking.body)
-            return _without_context(tree, name, symbols)
+            tree = syntax.with_node(tree, old.body, syntax.transformed(asking.body, left))
+            return _without_context(tree, name, file)
     return tree
+
+
+def _given_alone(function: cst.FunctionDef, file: LightningFile) -> Iterator[cst.Name]:
+    """The contexts that a function gives trials which ask them for no hyperparameters."""
+    for call in syntax.find(function, cst.Call):
+        plan = file.trials.get(syntax.code(call.func))
+        first = call.args[0].value if call.args else None
+        if plan is None or not isinstance(first, cst.Name) or len(call.args) == 1:
+            continue
+        asked = plan.arguments
+        needs = asked.types or asked.asks or asked.sections or asked.settings or asked.is_open
+        if not needs and plan.accumulation is None and not call.args[0].star:
+            yield first
 
 
 class _Dropping(cst.CSTTransformer):

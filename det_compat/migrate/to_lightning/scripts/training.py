@@ -18,7 +18,7 @@ from det_compat.migrate.to_lightning.scripts.asked_contexts import (
     asking_trained,
     told,
 )
-from det_compat.migrate.to_lightning.scripts.chosen import chosen
+from det_compat.migrate.to_lightning.scripts.chosen import chosen, unbound
 from det_compat.migrate.to_lightning.scripts.devices import are_one, devices, only, others
 from det_compat.migrate.to_lightning.scripts.given import arguments
 from det_compat.migrate.to_lightning.scripts.init_call import (
@@ -166,22 +166,22 @@ class _Scripts(LightningTransformer):
         if length and len(updated.args) == 1 and not is_written_out:
             return syntax.expression(f'{{"{length}": {syntax.code(updated.args[0].value)}}}')
         init = next((found for found in reversed(self._inits) if found is not None), None)
-        names = chosen(updated.func, self._values, self.file.elsewhere.tables)
+        func, bound = unbound(updated.func, self._values)
+        names = chosen(func, self._values, self.file.elsewhere.tables)
         plans = [self.file.trials[name] for name in names if name in self.file.trials]
         given = [arg for arg in updated.args if not self.symbols.is_context(arg.value)]
         if init is not None and self.symbols.method(updated):
             return told(updated, init.hparams, self.symbols)
         if init is None or len(plans) < len(names) or len(given) == len(updated.args):
             return updated
-        every = [arguments(plan, init, given) for plan in plans]
+        every = [arguments(plan, init, [*bound, *given]) for plan in plans]
         for plan in (plan for plan, (_, is_open) in zip(plans, every, strict=True) if is_open):
             self.mark(_OPEN.format(plan.own.name))
         first = every[0][0]
         if any(other != first for other, _ in every):
             return updated
-        return updated.with_changes(
-            args=ensure_type(syntax.expression(f"f({first})"), cst.Call).args
-        )
+        made = ensure_type(syntax.expression(f"f({first})"), cst.Call)
+        return updated.with_changes(args=made.args[len(bound) :])
 
     def visit_Call(self, node: cst.Call) -> None:
         self._calls.append(node)

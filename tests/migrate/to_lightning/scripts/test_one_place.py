@@ -220,3 +220,75 @@ def test_a_trainer_stays_with_a_context_that_stays(tmp_path):
     assert "MIGRATE" in made
     # A second run changes nothing.
     assert rewritten(tmp_path, made) == made
+
+
+WITH_ROWS = ("def __init__(self, context):", "def __init__(self, context, rows):")
+
+
+@pytest.mark.parametrize(
+    ("before", "make", "after"),
+    [
+        ("cls: type = Trial", "cls(context, [1])", "cls([1])"),
+        ("cls = getattr(here, 'Trial')", "cls(context, [1])", "cls([1])"),
+        ("make = functools.partial(Trial, rows=[1])", "make(context)", "make()"),
+        ("make = partial(Trial)", "make(context, [1])", "make([1])"),
+        ("", "partial(Trial, rows=[1])(context)", "partial(Trial, rows=[1])()"),
+        ("for cls in (Trial,): pass", "cls(context, [1])", "cls([1])"),
+        ("for cls in KINDS.values(): pass", "cls(context, [1])", "cls([1])"),
+    ],
+)
+def test_a_trial_is_made_by_another_name(before, make, after, tmp_path):
+    script = f"""
+        KINDS = {{"a": Trial}}
+
+        def main():
+            {before or "pass"}
+            with pytorch.init() as context:
+                t = pytorch.Trainer({make}, context)
+                t.fit(max_length=pytorch.Epoch(2))
+        """
+    made = _script(tmp_path, script, WITH_ROWS)
+    assert f"t.fit({after})" in made
+
+
+def test_what_a_partial_lacks_is_what_the_context_had(tmp_path):
+    script = """
+        def main(hp):
+            make = functools.partial(Trial, rows=[1])
+            with pytorch.init(hparams=hp) as context:
+                t = pytorch.Trainer(make(context), context)
+                t.fit(max_length=pytorch.Epoch(2))
+        """
+    asking = ("lr=0.1", 'lr=context.get_hparam("lr")')
+    assert 'make(lr=hp["lr"])' in _script(tmp_path, script, WITH_ROWS, asking)
+
+
+def test_a_trial_is_made_by_a_function_that_does_more(tmp_path):
+    script = """
+        def main():
+            with pytorch.init() as context:
+                t = pytorch.Trainer(build(context, [1]), context)
+                t.fit(max_length=pytorch.Epoch(2))
+
+        def build(context, rows):
+            print(rows)
+            return Trial(context, rows)
+        """
+    made = _script(tmp_path, script, WITH_ROWS)
+    assert "t.fit(build([1]))" in made
+    assert made.endswith("def build(rows):\n    print(rows)\n    return Trial(rows)\n")
+
+
+def test_a_function_that_makes_a_trial_with_hyperparameters_keeps_its_context(tmp_path):
+    script = """
+        def main(hp):
+            with pytorch.init(hparams=hp) as context:
+                t = pytorch.Trainer(build(context, [1]), context)
+                t.fit(max_length=pytorch.Epoch(2))
+
+        def build(context, rows):
+            print(rows)
+            return Trial(context, rows)
+        """
+    asking = ("lr=0.1", 'lr=context.get_hparam("lr")')
+    assert "build(context, [1])" in _script(tmp_path, script, WITH_ROWS, asking, marks=4)
