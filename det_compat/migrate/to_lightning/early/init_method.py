@@ -78,7 +78,10 @@ def with_arguments(
         init = _without_rest(init, is_whole=plan.is_single)
     init = init.with_changes(params=params)
     init = syntax.with_body(init, _body(init, plan, file, objects))
-    return _spread(init) if _is_long(init) else init
+    was_spread = isinstance(init.whitespace_before_params, cst.ParenthesizedWhitespace)
+    init = init.with_changes(whitespace_before_params=cst.SimpleWhitespace(""))
+    is_spread = (was_spread and bool(names or keyword or kept[1:])) or _is_long(init)
+    return _spread(init) if is_spread else init
 
 
 def needs_init(plan: TrialPlan, file: LightningFile) -> bool:

@@ -511,3 +511,25 @@ class Trial(Net, PyTorchTrial)"""
     made = {}
     exec(compile(rewritten(tmp_path, source), "made", "exec"), made)
     assert not made["Trial"](global_batch_size=4).automatic_optimization
+
+
+SPREAD = "def __init__(\n        self,\n        context,\n    ):"
+
+
+@pytest.mark.parametrize(
+    ("rate", "made"),
+    [
+        ("0.1", "def __init__(self):\n"),
+        (
+            'context.get_hparam("lr")',
+            "def __init__(\n        self,\n        *,\n        lr: Any,\n    ):\n",
+        ),
+    ],
+)
+def test_parameters_stand_on_lines_of_their_own_where_they_did(rate, made, tmp_path):
+    source = trial(
+        ("def __init__(self, context):", SPREAD),
+        ("lr=0.1", f"lr={rate}"),
+        ("self.context.get_per_slot_batch_size()", "4"),
+    )
+    assert made in rewritten(tmp_path, source)
