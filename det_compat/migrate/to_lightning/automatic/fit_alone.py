@@ -139,6 +139,9 @@ def _guarded(
 ) -> cst.FunctionDef:
     """A method whose steps wait for a condition; a mark where there is none."""
     local = known | _local(method, known)
+    if condition and condition.replace("==", "!=") in syntax.code(method):
+        # It ends there outside of fit.
+        return method
     waiting = {
         each
         for block in syntax.find(method.body, cst.If)

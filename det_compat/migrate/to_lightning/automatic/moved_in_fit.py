@@ -20,6 +20,8 @@ def moved_in_fit(method: cst.FunctionDef, moving: Moving, condition: str) -> cst
     if not left:
         return method
     made = method
+    if condition and (early := guarding.with_early_end(syntax.body_of(method))):
+        return syntax.with_body(method, early)
     if condition:
         made = syntax.with_body(method, guarding.block(syntax.body_of(method)))
         left = [*guarding.left(made.body)]
@@ -70,6 +72,27 @@ class _Guarding:
         else:
             for each in node.children:
                 yield from self.left(each)
+
+    def with_early_end(self, body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
+        """A body that ends where it moves something, if nothing else comes behind; else nothing.
+
+        What moves may end it by itself, so that no block of it can wait.
+        """
+        at = next((i for i, line in enumerate(body) if any(self.left(line))), len(body))
+        rest = body[at:]
+        returns = syntax.returns_in(rest)
+        stored = {
+            n for line in rest for s, _ in smalls(line) for n, _ in stored_by(s, self._method)
+        }
+        calls = [syntax.code(c.func) for line in rest for c in syntax.find(line, cst.Call)]
+        if not returns or any(each.value is not None for each in returns):
+            return []
+        if any(name.rpartition(".")[2] in _LOGGING for name in calls):
+            return []
+        if (stored - self._moving.attributes) & self._moving.used:
+            return []
+        end = syntax.statement(f"if {self._condition.replace('==', '!=')}:\n    return\n")
+        return [*body[:at], end, *rest]
 
     def block(self, body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
         """A block, in which what moves is under the condition, all in a row under one."""

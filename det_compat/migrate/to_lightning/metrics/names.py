@@ -250,6 +250,9 @@ def renamed_in(metrics: str, key: str) -> str:
     """The expression of metrics, a dict, of which each is logged as what ``key`` says."""
     if key == "name":
         return metrics
+    made = syntax.expression(metrics)
+    if isinstance(made, cst.DictComp) and syntax.code(made.key) == "name":
+        return syntax.code(made.with_changes(key=syntax.expression(key)))
     return f"{{{key}: value for name, value in {owner(metrics)}.items()}}"
 
 

@@ -183,6 +183,21 @@ def test_counters_that_training_reads_are_moved_in_fit(tmp_path, line, is_read, 
     assert ("state.fn" in made) is waits and "MIGRATE" not in made
 
 
+def test_a_hook_that_ends_by_itself_ends_outside_of_fit(tmp_path):
+    lines = """\
+if error < self.best:
+    self.best = error
+    self.weights = [error]
+    return
+self.bad += 1
+if self.bad > 3:
+    self.opt.param_groups[0]["lr"] *= 0.5
+    self.bad = 0"""
+    made = rewritten(tmp_path, following(lines))
+    end = 'if trainer.state.fn != "fit":\n        return\n    if error < self.best:\n'
+    assert end in method(made, "on_validation_end") and "MIGRATE" not in made
+
+
 def test_a_best_value_that_is_logged_is_that_of_the_validation(tmp_path):
     lines = "if error > self.best:\n    self.best = error"
     source = whole(lines, "self.best = 0", ('"error": error', '"error": error, "best": self.best'))

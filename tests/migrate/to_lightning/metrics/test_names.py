@@ -249,6 +249,13 @@ def test_one_helper_gives_both_the_same_names(trained, evaluated, is_said, tmp_p
     assert "    # val_ tells these from what training logs\n" in made
 
 
+def test_a_dict_that_is_made_of_another_has_the_names_at_once(tmp_path):
+    found = "return {name: value.mean() for name, value in scores(batch).items()}"
+    source = trial(('return {"loss": loss}', "return scores(batch)"), (RETURN, found))
+    made = method(rewritten(tmp_path, source), "validation_step")
+    assert f"{NOT_YET}.mean()" in made and made.count(" for name, value in") == 1
+
+
 def test_a_validation_keeps_the_names_that_tell_it_from_training(tmp_path):
     source = trial(
         ('return {"loss": loss}', 'return {"loss": loss, **scores(batch)}'),
