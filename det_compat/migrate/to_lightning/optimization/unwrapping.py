@@ -102,6 +102,11 @@ class _Unwrapping(FileTransformer[LightningFile]):
         for index, _ in enumerate([*syntax.pairs(updated)]):
             # What has been put in place of one value has made new nodes of all the others.
             target, value = [*syntax.pairs(updated)][index]
+            if value is updated.value and all(
+                each.target is not target for each in updated.targets
+            ):
+                # What is unpacked at once is kept as no list.
+                continue
             if (seen := self._seen(target, value)) is not value:
                 updated = syntax.with_node(updated, value, seen)
         return updated

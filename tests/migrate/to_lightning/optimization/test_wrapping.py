@@ -205,6 +205,14 @@ def test_bases_and_heirs_keep_their_own(kept, tmp_path):
         assert "[self.lr_scheduler, self.my_heir_lr_scheduler]" in made
 
 
+def test_models_that_are_unpacked_at_once_are_no_list(tmp_path):
+    model = "self.model = context.wrap_model(torch.nn.Linear(2, 1))"
+    both = "self.model, self.other = (context.wrap_model(torch.nn.Linear(2, 1)) for _ in 'ab')"
+    made = rewritten(tmp_path, trial((model, both)))
+    assert "self.model, self.other = [torch.nn.Linear(2, 1) for _ in 'ab']\n" in made
+    assert "MIGRATE" not in made
+
+
 def test_lists_of_what_a_loop_wraps_are_those_of_the_context(tmp_path):
     model = "self.model = context.wrap_model(torch.nn.Linear(2, 1))"
     models = (
