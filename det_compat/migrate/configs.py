@@ -16,6 +16,7 @@ from det_compat.config import ConfigError, ExperimentConfig, read_config
 from det_compat.config.entrypoint import Entrypoint
 from det_compat.config.hyperparameters import Categorical, Const, Double, Int, Log
 from det_compat.config.lengths import Unit
+from det_compat.config.periods import batches_per_step
 from det_compat.config.settings import Optimizations
 
 #: The parameter of a module that says how many batches go into one step of its optimizers.
@@ -99,6 +100,12 @@ def nested_hparams(trials: Mapping[ast.ClassDef, Path]) -> frozenset[str] | None
     found = (pair for config in configs for pair in config.hyperparameters.space.items())
     names = (n for n, value in found if isinstance(getattr(value, "value", value), Mapping))
     return frozenset(names) if configs else None
+
+
+def step_of(path: Path, names: Iterable[str]) -> int:
+    """How many batches Determined 0.12 called a step, for trials of a file."""
+    configs = (config.given for name in names for config in configs_of(path, name))
+    return max(map(batches_per_step, configs), default=batches_per_step(None))
 
 
 def of_script(path: Path, others: Iterable[Path]) -> dict[str, Any]:

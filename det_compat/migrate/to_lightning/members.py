@@ -48,8 +48,6 @@ _CALLED = {
     "get_trial_seed": (
         '{0}.hparams.experiment_config.get("reproducibility", {{}}).get("experiment_seed", 0)'
     ),
-    "get_initial_batch": f"({TOTAL_BATCH} + 1)",
-    "env.first_step": "1",
     "get_stop_requested": "{0}.trainer.should_stop",
     "_should_communicate_and_update": (
         f"(({TOTAL_BATCH} + 1) % {{0}}.trainer.accumulate_grad_batches == 0)"
@@ -69,7 +67,6 @@ _READ = {
 }
 # A trial asks these in __init__, where there is no Trainer yet.
 _EARLY = {
-    "get_initial_batch": "0",
     "device": OF_PROCESS,
     "distributed.get_rank": "rank_zero_only.rank",
     "distributed.rank": "rank_zero_only.rank",
@@ -86,6 +83,15 @@ _EARLY = {
     "_aggregation_frequency": "1",
     "get_tensorboard_writer": "SummaryWriter()",
 }
+#: Where a run begins: as loaders are told, given the batches of a step, and that of a new run.
+_BEGINNING = {
+    "get_initial_batch": (f"({TOTAL_BATCH} + 1)", "0"),
+    "env.first_step": (f"(({TOTAL_BATCH} + 1) // {{1}} + 1)", "1"),
+}
+_BEGINS_ELSEWHERE = (
+    "{0} is that of a new run here: one that goes on from a checkpoint begins elsewhere, which is "
+    "known from train_dataloader on"
+)
 #: What a module knows that counts its batches itself.
 _COUNTING = {
     "_should_communicate_and_update": f"{{0}}.{IS_DUE}()",
@@ -116,6 +122,8 @@ def ask_module(tree: cst.Module, file: LightningFile) -> cst.Module:
 
 
 class _Members(LightningTransformer):
+    marked_statements = (cst.SimpleStatementLine, cst.If, cst.While, cst.For, cst.With)
+
     def visit_Module(self, node: cst.Module) -> None:
         self._asks = config_use(node, self.symbols).is_open
         self._given_contexts = given_contexts(node, self.symbols)
@@ -230,6 +238,8 @@ class _Members(LightningTransformer):
             self.gathering.add(GATHERING[member])
             args = [updated.args[0].with_changes(keyword=None)]
             return updated.with_changes(func=cst.Name(GATHERING[member]), args=args)
+        if member in _BEGINNING:
+            return syntax.expression(self._beginning(original, module, member))
         text = self._text(member, _CALLED)
         if member == "is_epoch_start" and in_step(self.functions):
             text = "(batch_idx == 0)"
@@ -315,6 +325,39 @@ class _Members(LightningTransformer):
         self.file.imports.new |= {n for n in new if n.split()[-1] not in self.file.names}
         is_named = self.plan is not None and self.plan.is_single
         return text if is_named else text.replace(*_WORLD_SIZE)
+
+    def _beginning(self, call: cst.Call, module: str, member: str) -> str:
+        """Where a run begins, which a module knows no longer once batches have been trained."""
+        late, new = _BEGINNING[member]
+        is_told = self.plan is None or self._makes_loaders()
+        if is_told and not self._is_early:
+            return late.format(module, self.file.batches_per_step)
+        if self.plan is None or not self._is_set_in_training(call):
+            self.mark(_BEGINS_ELSEWHERE.format(member))
+        return new
+
+    def _makes_loaders(self) -> bool:
+        """Whether nothing but what makes loaders comes to the method around."""
+        own, before = syntax.methods(self.classes[-1]), {*NAMES, *NAMES.values()}
+        others = [name for name in own if name not in before]
+        called = {n for name in others for n in reachable(own, name) if n != name}
+        return self.functions[0].name.value in {*reachable(own, *before)} - called
+
+    def _is_set_in_training(self, call: cst.Call) -> bool:
+        """Whether a value is kept only until a batch is trained, which sets it anew."""
+        own = syntax.methods(self.classes[-1])
+        kept = {
+            syntax.code(each.targets[0].target).partition(".")[2]
+            for each in syntax.find(self.functions[0], cst.Assign)
+            if each.value is call and len(each.targets) == 1
+        }
+        step = own.get("training_step", own.get("train_batch", self.functions[0]))
+        lines = step.body.body if step is not None else ()
+        parts = (
+            p for line in lines if isinstance(line, cst.SimpleStatementLine) for p in line.body
+        )
+        targets = (t for part in parts if isinstance(part, cst.Assign) for t in part.targets)
+        return any(syntax.code(each.target).partition(".")[2] in kept - {""} for each in targets)
 
     def _moved(self, module: str, call: cst.Call) -> cst.BaseExpression:
         data = syntax.argument(call, 0, "data")

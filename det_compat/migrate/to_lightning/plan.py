@@ -12,6 +12,7 @@ from functools import cached_property
 
 from det_compat.analysis.classes import Hierarchy, base_nodes
 from det_compat.analysis.scopes import Class, Scope
+from det_compat.config.periods import batches_per_step
 from det_compat.migrate.to_lightning.class_facts import (
     BATCH_METHODS,
     EVALUATIONS,
@@ -286,6 +287,7 @@ class LightningFile(File):
             no one answer.
         devices: on how many devices its configs have it train, by their names.
         config: the path of the config that has the hyperparameters of a script.
+        batches_per_step: how many batches Determined 0.12 called a step.
     """
 
     plans: dict[str, TrialPlan] = field(default_factory=dict)
@@ -309,6 +311,7 @@ class LightningFile(File):
     length: str = ""
     devices: dict[str, int] = field(default_factory=dict)
     config: str = ""
+    batches_per_step: int = batches_per_step(None)
 
     @property
     def steps(self) -> int | None:

@@ -11,7 +11,7 @@ import libcst as cst
 
 from det_compat.analysis.scopes import Class, Scope
 from det_compat.catalog.support import home
-from det_compat.migrate.configs import BATCHES, configs_of, nested_hparams, of_script
+from det_compat.migrate.configs import BATCHES, configs_of, nested_hparams, of_script, step_of
 from det_compat.migrate.refused import of_other_frameworks, without_counterparts, without_training
 from det_compat.migrate.target import Problem, Problems, Target
 from det_compat.migrate.to_context.target import old_trials
@@ -263,6 +263,7 @@ class Lightning(Target):
             asks_outputs=self._asks_outputs,
             asked=self._importers.asked(path),
             **(of_script(path, scripts) if b".fit(" in self.sources[path] else {}),
+            batches_per_step=step_of(path, self._plans_of(path)),
             asking=self._asking,
             elsewhere=self.elsewhere,
             imported=of_samplers(path, self.sources),

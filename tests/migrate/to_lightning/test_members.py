@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import textwrap
+from typing import Any
 
 import pytest
+import pytorch_lightning as pl
 
 from det_compat.migrate.migration import migrate
 from tests.migrate.rewriting import HEADER, method, rewritten, trial
@@ -528,3 +530,77 @@ def test_a_getter_that_a_trial_kept_is_asked_of_the_module(tmp_path):
     after = rewritten(tmp_path, trial(*changes))
     assert "print(self.trial.hparams.lr)" in after
     assert "MIGRATE" not in after
+
+
+LOADER = "DataLoader([], batch_size=self.context.get_per_slot_batch_size())"
+CONFIG = """\
+batches_per_step: 2
+hyperparameters: {global_batch_size: 2}
+searcher: {name: single, metric: error, max_steps: 2}
+"""
+#: What tells at which batch or step a run begins.
+BEGINNING = ["env.first_step", "get_initial_batch"]
+
+
+def test_where_a_run_that_goes_on_begins_is_told_in_what_makes_loaders(tmp_path):
+    """Determined 0.12 counted steps of ``batches_per_step``, from 1 on."""
+    (tmp_path / "const.yaml").write_text(CONFIG)
+    (tmp_path / "model_def.py").write_text(
+        trial(
+            (LOADER, "DataLoader(torch.ones(6, 2), batch_size=2)"),
+            (
+                "    def build_training_data_loader(self):\n",
+                "    def begin(self):\n"
+                "        if self.context.env.first_step() == 1:\n"
+                "            told.append('new')\n"
+                "        step = self.context.env.first_step()\n"
+                "        told.append((step, self.context.get_initial_batch()))\n"
+                "\n    def build_training_data_loader(self):\n        self.begin()\n",
+            ),
+        )
+    )
+    (file,) = migrate([str(tmp_path)], "lightning").files
+    assert not file.marks
+    told: list[object] = []
+    names: dict[str, Any] = {"told": told}
+    exec(file.after, names)
+    flags: dict[str, Any] = {
+        "accelerator": "cpu",
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        "limit_val_batches": 0,
+    }
+    trainer = pl.Trainer(max_epochs=1, **flags)
+    trainer.fit(names["Trial"](global_batch_size=2))
+    trainer.save_checkpoint(tmp_path / "last.ckpt")
+    pl.Trainer(max_epochs=2, **flags).fit(
+        names["Trial"](global_batch_size=2), ckpt_path=tmp_path / "last.ckpt"
+    )
+    assert told == ["new", (1, 0), (2, 3)]
+
+
+@pytest.mark.parametrize("member", BEGINNING)
+@pytest.mark.parametrize(
+    ("at", "line"),
+    [
+        ("        self.opt = ", "        self.first = self.context.{}()\n"),
+        ("        self.opt = ", "        if self.context.{}() < 2:\n            print('new')\n"),
+        ("        loss = ", "        print(self.context.{}())\n"),
+    ],
+)
+def test_where_a_run_began_is_marked_where_a_module_does_not_know_it(member, at, line, tmp_path):
+    made = rewritten(tmp_path, trial((at, line.format(member) + at)))
+    assert f"# MIGRATE: {member} is that of a new run here" in made
+
+
+@pytest.mark.parametrize("member", BEGINNING)
+def test_where_a_run_began_is_nothing_to_tell_where_each_batch_says_more(member, tmp_path):
+    kept = f"        self.at = self.context.{member}()\n"
+    counted = "        self.at = batch_idx // 20\n"
+    changes = [
+        ("        self.opt = ", f"{kept}        self.opt = "),
+        ("        loss = ", f"{counted}        loss = "),
+    ]
+    assert "MIGRATE" not in rewritten(tmp_path, trial(*changes))
