@@ -24,18 +24,19 @@ NAMES = {
 }
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 
-#: Lightning repeats and shards by itself.
+#: Lightning repeats by itself, and shards samples. Of batches it would keep no size.
 _UNNEEDED = re.compile(
     r"det_compat\.pytorch\."
-    r"(samplers\.(RepeatBatch|Distributed(Batch)?|Skip(Batch)?)Sampler|adapt_batch_sampler)"
+    r"(samplers\.(RepeatBatch|Distributed|Skip(Batch)?)Sampler|adapt_batch_sampler)"
 )
 _CHAINED = tuple(
     f"det_compat.pytorch.samplers.{name}Sampler" for name in ("Repeat", "Distributed", "Skip")
 )
 
 
-#: The sampler of one process's batches.
+#: The sampler of one process's batches, and that of batches without end.
 _SHARED = "det_compat.pytorch.samplers.DistributedBatchSampler"
+_REPEATED = "det_compat.pytorch.samplers.RepeatBatchSampler"
 #: What a context was asked for to shard data, and to go on where a run ended.
 _OF_CONTEXT = frozenset(
     f"distributed.{name}" for name in ("size", "rank", "get_size", "get_rank")
@@ -58,6 +59,8 @@ class _Loaders(LightningTransformer):
         super().__init__(file)
         # Whether the samplers of samples in each function around are a chain that stays one.
         self._chains: list[bool] = []
+        # And whether batches are repeated there.
+        self._repeats: list[bool] = []
 
     def _is_whole(self) -> bool:
         """Whether this is where a trial makes the loader that it evaluates as a whole."""
@@ -66,14 +69,17 @@ class _Loaders(LightningTransformer):
         return self.functions[-1].name.value == "build_validation_data_loader"
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> bool | None:
-        calls = [call for call in syntax.find(node, cst.Call) if self._is_chained(call)]
-        self._chains.append(not all(map(self._is_unneeded, calls)))
+        calls = [*syntax.find(node, cst.Call)]
+        chained = filter(self._is_chained, calls)
+        self._chains.append(not all(map(self._is_unneeded, chained)))
+        self._repeats.append(_REPEATED in (self.symbols.path(call.func) for call in calls))
         return super().visit_FunctionDef(node)
 
     def leave_FunctionDef(
         self, original: cst.FunctionDef, updated: cst.FunctionDef
     ) -> cst.FunctionDef:
         self._chains.pop()
+        self._repeats.pop()
         return updated if self.plan is None else updated.with_changes(name=_renamed(updated.name))
 
     def leave_AssignTarget(
@@ -111,8 +117,8 @@ class _Loaders(LightningTransformer):
         stays = self._is_chained(updated) and any(self._chains[-1:])
         if self._is_unneeded(updated) and not stays:
             return updated.args[0].value
-        if self.symbols.path(updated.func) == _SHARED and (shares := sharing(updated)):
-            return shares
+        if self.symbols.path(updated.func) == _SHARED:
+            return sharing(updated, goes_on=any(self._repeats[-1:])) or updated
         func = updated.func
         if not isinstance(func, cst.Attribute) or func.attr.value != "get_data_loader":
             return updated

@@ -18,8 +18,8 @@ ADAPTED_LOADER = "adapted_loader"
 CONTINUED = "Continued"
 #: As that one, where Determined shared them out among processes.
 SHARED = "ContinuedShare"
-#: The class that it gets for a DistributedBatchSampler that does more than Lightning does.
-_ADAPTED = "AdaptedBatches"
+#: The classes that it gets for a DistributedBatchSampler, once and again and again.
+_ADAPTED, _EPOCHS = "AdaptedBatches", "AdaptedEpochs"
 
 _SHUFFLING = """\
 class {name}(torch.utils.data.Sampler):
@@ -90,10 +90,11 @@ class SkipSampler(torch.utils.data.DistributedSampler):
         return len(self.sampler)
 """
 __ADAPTED = """\
-class AdaptedBatches(torch.utils.data.Sampler):
+class AdaptedBatches(torch.utils.data.BatchSampler):
     \"""The batches of another sampler: again and again, some of them left out, one process's.\"""
 
-    def __init__(self, batch_sampler, repeat=False, skip=0, num_replicas=1, rank=0):
+    def __init__(self, batch_sampler, repeat=False, skip=0, num_replicas=1, rank=0, sampler=None):
+        # Lightning gives its sampler where there are several processes: these batches need none
         self.batch_sampler, self.repeat, self.skip = batch_sampler, repeat, skip
         self.num_replicas, self.rank = num_replicas, rank
 
@@ -116,6 +117,11 @@ class AdaptedEpochs(AdaptedBatches):
         if self.batches is None or not self.repeat:
             self.batches = super().__iter__()
         return itertools.islice(self.batches, len(self))
+
+    def __len__(self):
+        # processes that train step together
+        count = len(self.batch_sampler)
+        return -(-count // self.num_replicas) if self.repeat else super().__len__()
 """
 _ADAPTED_LOADER = """\
 def adapted_loader(loader, repeat=False, skip=0, num_replicas=1, rank=0):
@@ -203,23 +209,27 @@ _SAMPLES = (
     "SkipSampler",
 )
 _PATHS = {f"{_PACKAGE}samplers.{name}": name for name in _SAMPLES}
-_PATHS[f"{_PACKAGE}adapt_batch_sampler"] = "AdaptedEpochs"
+_PATHS[f"{_PACKAGE}adapt_batch_sampler"] = _EPOCHS
 
 
 def write_out_samplers(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Define what a file uses of Determined's samplers, and loaders that are adapted by hand."""
     tree, used = renamed(tree, file, _PATHS)
     calls = (syntax.code(call.func) for call in syntax.find(tree, cst.Call))
-    used |= {ADAPTED_LOADER, _ADAPTED, CONTINUED, SHARED} & {*calls}
+    used |= {ADAPTED_LOADER, _ADAPTED, _EPOCHS, CONTINUED, SHARED} & {*calls}
     return with_definitions(tree, file, sorted(used), _KNOWN)
 
 
-def sharing(call: cst.Call) -> cst.Call | None:
-    """The call of what takes a DistributedBatchSampler's place; None if it was not given all."""
+def sharing(call: cst.Call, *, goes_on: bool) -> cst.Call | None:
+    """The call of what takes a DistributedBatchSampler's place; None if it was not given all.
+
+    ``goes_on`` says whether what it shares out was repeated without end.
+    """
     given = [syntax.argument(call, at, n) for at, n in enumerate(("batch_sampler", *_SHARES))]
     texts = [syntax.code(value) for value in given if value is not None]
     if len(texts) < len(given):
         return None
     batches, size, rank = texts
-    made = syntax.expression(f"{_ADAPTED}({batches}, num_replicas={size}, rank={rank})")
+    start = f"{_EPOCHS}({batches}, repeat=True" if goes_on else f"{_ADAPTED}({batches}"
+    made = syntax.expression(f"{start}, num_replicas={size}, rank={rank})")
     return ensure_type(made, cst.Call)

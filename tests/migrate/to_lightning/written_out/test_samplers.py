@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import itertools
+import json
+import subprocess
+import sys
 
 import pytest
 import torch
 
 from det_compat.pytorch import DataLoader, adapt_batch_sampler, samplers
-from tests.migrate.rewriting import rewritten
+from tests.migrate.rewriting import rewritten, trial
 
 SOURCE = """\
 from determined.pytorch import samplers
@@ -103,3 +106,51 @@ def test_a_loader_by_hand_and_batches_in_epochs_have_the_order_that_they_had(tmp
     assert len(epochs) == len(adapted) == 3
     assert [each for _ in range(4) for each in epochs] == [*itertools.islice(adapted, 12)]
     assert [*itertools.islice(found["AdaptedBatches"](batches), 9)] == batches
+
+
+_SHARING = """\
+        batches = torch.utils.data.BatchSampler(range(11), 2, drop_last=False)
+        batches = samplers.ReproducibleShuffleBatchSampler(batches, 3)
+        batches = samplers.RepeatBatchSampler(batches)
+        size, rank = self.context.distributed.get_size(), self.context.distributed.get_rank()
+        return torch.utils.data.DataLoader(
+            torch.arange(22.0).reshape(11, 2),
+            batch_sampler=samplers.DistributedBatchSampler(batches, size, rank),
+        )
+"""
+_TWO_PROCESSES = """
+if __name__ == "__main__":
+    import json, sys
+
+    class Seeing(Trial):
+        def training_step(self, batch, batch_idx):
+            seen.append((batch[:, 0] / 2).tolist())
+            return super().training_step(batch, batch_idx)
+
+    seen = []
+    flags = {"accelerator": "cpu", "logger": False, "enable_checkpointing": False}
+    trainer = pl.Trainer(max_epochs=2, devices=2, strategy="ddp", limit_val_batches=0, **flags)
+    trainer.fit(Seeing())
+    with open(f"{trainer.global_rank}.json", "w") as file:
+        json.dump(seen, file)
+"""
+
+
+@pytest.mark.timeout(120)
+def test_each_of_two_processes_trains_with_the_batches_that_it_had(tmp_path):
+    """Lightning makes loaders anew in several processes, and keeps of batches what it knows."""
+    source = trial(
+        (
+            "        return DataLoader([], batch_size=self.context.get_per_slot_batch_size())\n",
+            _SHARING,
+        ),
+        ("import DataLoader", "import samplers, DataLoader"),
+    )
+    (tmp_path / "train.py").write_text(rewritten(tmp_path, source) + _TWO_PROCESSES)
+    subprocess.run([sys.executable, "train.py"], cwd=tmp_path, check=True, capture_output=True)
+    for rank in range(2):
+        chain = torch.utils.data.BatchSampler(range(11), 2, drop_last=False)
+        chain = samplers.ReproducibleShuffleBatchSampler(chain, 3)
+        chain = samplers.DistributedBatchSampler(samplers.RepeatBatchSampler(chain), 2, rank)
+        seen = json.loads((tmp_path / f"{rank}.json").read_text())
+        assert seen == [*itertools.islice(chain, 6)]
