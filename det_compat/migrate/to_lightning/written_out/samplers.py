@@ -168,15 +168,29 @@ class ContinuedShare:
     \"""A process's batches of a loader: each epoch goes on where the one before it has ended.\"""
 
     def __init__(self, loader, rank, world_size, trained):
-        batches = itertools.chain.from_iterable(itertools.repeat(loader))
-        self.batches = itertools.islice(batches, rank + trained * world_size, None, world_size)
-        self.length = -(-len(loader) // world_size)
+        self.loader = loader
+        self.world_size = world_size
+        # those that other processes take, or that were trained before
+        self.left_out = rank + trained * world_size
+        self.batches = None
 
     def __len__(self):
-        return self.length
+        return -(-len(self.loader) // self.world_size)
 
     def __iter__(self):
-        return self.batches
+        if self.batches is None:
+            self.batches = iter(self.loader)
+        return self
+
+    def __next__(self):
+        for _ in range(self.left_out + 1):
+            try:
+                batch = next(self.batches)
+            except StopIteration:
+                self.batches = iter(self.loader)
+                batch = next(self.batches)
+        self.left_out = self.world_size - 1
+        return batch
 """
 _SHARES = ("num_workers", "rank")
 _ARRAYS = ("import numpy as np", "import torch")
@@ -198,7 +212,7 @@ _KNOWN = {
     "AdaptedBatches": Definition(__ADAPTED, _TOOLS),
     "AdaptedEpochs": Definition(_ADAPTED_EPOCHS, _TOOLS, ("AdaptedBatches",)),
     CONTINUED: Definition(_CONTINUED, ()),
-    SHARED: Definition(_SHARED, ("import itertools",)),
+    SHARED: Definition(_SHARED, ()),
     ADAPTED_LOADER: Definition(_ADAPTED_LOADER, _TOOLS, ("AdaptedBatches",)),
 }
 _SAMPLES = (
