@@ -7,14 +7,12 @@ import libcst as cst
 
 from det_compat.migrate.to_lightning.metrics.reducer_kinds import set_otherwise, values_of
 from det_compat.migrate.to_lightning.scripts.lines import is_fit
+from det_compat.migrate.to_lightning.scripts.makers import UNITS, Makers, flag_of
 from det_compat.migrate.to_lightning.scripts.schedule import Length
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.docstrings import without_entries
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.walking import below
-
-#: The flag of ``pl.Trainer`` that has the unit of a length.
-UNITS = {"det_compat.pytorch.Batch": "max_steps", "det_compat.pytorch.Epoch": "max_epochs"}
 
 
 class Lengths:
@@ -30,6 +28,7 @@ class Lengths:
 
     Attributes:
         epochs: the variables that are always a number of epochs.
+        makers: the classes of lengths that are chosen at run time.
     """
 
     def __init__(self, tree: cst.Module, symbols: Symbols, asked: Collection[str] = "*") -> None:
@@ -48,9 +47,10 @@ class Lengths:
         known = {name: found for name, found in units.items() if len(found) == 1}
         self._units = {n: u for n in known.keys() - others for u in known[n] if u}
         self._numbers = [each for name in self._units for each in values[name]]
+        self.makers = Makers(tree, symbols, values, unsure, asked)
         # Others that are lengths become dicts, each of the one flag that says it.
         arms = {n: [arm for each in found for arm in _arms(each)] for n, found in values.items()}
-        self._dicts = {n for n in arms if arms[n] and all(self.unit(arm)[0] for arm in arms[n])}
+        self._dicts = {n for n in arms if arms[n] and all(map(self._is_length, arms[n]))}
         self._dicts -= unsure | self._units.keys()
 
     def unit(self, value: cst.BaseExpression) -> tuple[str, cst.BaseExpression]:
@@ -63,12 +63,18 @@ class Lengths:
             return unit, value.args[0].value
         return "", value
 
+    def _is_length(self, value: cst.BaseExpression) -> bool:
+        return bool(self.unit(value)[0]) or self.makers.is_made(value)
+
     def length(self, value: cst.BaseExpression | None) -> Length:
         """A length or period as far as it is told, with what it is chosen from at run time."""
         unit, number = self.unit(value) if value is not None else ("", cst.Name("None"))
         if isinstance(value, cst.Name) and value.value in self._dicts:
             one, other = (Length(each, f'{value.value}["{each}"]') for each in UNITS.values())
             return Length("chosen", value.value, (f'"max_steps" in {value.value}', one, other))
+        if isinstance(value, cst.Dict) and (made := flag_of(value)) is not None:
+            one, other = (Length(each, syntax.code(made[1])) for each in UNITS.values())
+            return Length("chosen", syntax.code(value), (f'{made[0]} == "max_steps"', one, other))
         if isinstance(value, cst.IfExp):
             one, other = self.length(value.body), self.length(value.orelse)
             is_told = bool(one.unit and other.unit)

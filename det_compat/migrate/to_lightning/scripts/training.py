@@ -26,7 +26,7 @@ from det_compat.migrate.to_lightning.scripts.init_call import (
     given_to_init,
     told_of_torchrun,
 )
-from det_compat.migrate.to_lightning.scripts.lengths import UNITS, Lengths
+from det_compat.migrate.to_lightning.scripts.lengths import Lengths
 from det_compat.migrate.to_lightning.scripts.lines import (
     bound_in,
     calls,
@@ -43,6 +43,7 @@ from det_compat.migrate.to_lightning.scripts.lines import (
     told_at_once,
     with_profiling,
 )
+from det_compat.migrate.to_lightning.scripts.makers import UNITS
 from det_compat.migrate.to_lightning.scripts.one_place import (
     IMPORT,
     INIT,
@@ -161,6 +162,8 @@ class _Scripts(LightningTransformer):
         length = UNITS.get(self.symbols.path(updated.func) or "")
         if self._lengths.is_of_number(original):
             return updated.args[0].value
+        if self._lengths.makers.is_made(original):
+            return cst.Dict([cst.DictElement(updated.func, updated.args[0].value)])
         # A period or length among the arguments of fit() is written out there.
         is_written_out = bool(self._calls) and is_given_to_fit(original, self._calls[-1])
         if length and len(updated.args) == 1 and not is_written_out:
@@ -185,6 +188,10 @@ class _Scripts(LightningTransformer):
 
     def visit_Call(self, node: cst.Call) -> None:
         self._calls.append(node)
+
+    def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
+        flag = self._lengths.makers.flag(original)
+        return updated if flag is None else flag
 
     def leave_IndentedBlock(
         self, original: cst.IndentedBlock, updated: cst.IndentedBlock
