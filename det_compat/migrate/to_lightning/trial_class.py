@@ -389,7 +389,7 @@ def _without(init: cst.FunctionDef, gone: Sequence[cst.BaseStatement]) -> cst.Fu
     return syntax.with_body(init, [line for line in syntax.body_of(init) if line not in gone])
 
 
-_NO_NUMBER = "Lightning logs numbers, and a text, a dict or None among these is none"
+_NO_NUMBER = "Lightning logs numbers, and a text or None among these is none"
 # Determined never validated before it trained, and what Lightning's check would leave behind, in
 # metrics, data, callbacks or files, nobody can tell from the code alone.
 _NO_SANITY_CHECK = """\

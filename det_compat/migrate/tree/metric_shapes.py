@@ -1,5 +1,6 @@
 """What is known of the shape of metrics without running anything."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -14,6 +15,7 @@ from det_compat.migrate.tree.syntax import (
     find,
     names_in,
     pairs,
+    parts,
     self_name,
 )
 from det_compat.migrate.tree.trial_attributes import values_set
@@ -24,10 +26,10 @@ _LOSSES = words(
     "cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss binary_cross_entropy kl_div "
     "binary_cross_entropy_with_logits huber_loss"
 )
-_NO_NUMBERS = words("str repr format join dict asdict classification_report")
+_NO_NUMBERS = words("str repr format join classification_report")
 _MANY = words(
     "stack cat concatenate tolist split get_last_lr get_lr bincount diagonal diag histc softmax "
-    "unique nonzero arange linspace"
+    "unique nonzero arange linspace confusion_matrix zeros_like ones_like full_like"
 )
 #: Methods whose results have as many numbers as what they are called on.
 _ELEMENTWISE = words(
@@ -39,15 +41,29 @@ _REDUCTIONS = words("mean sum std var prod amax amin argmax argmin nanmean logsu
 _LIBRARIES = ("torch", "np", "numpy")
 _COLLECTIONS = words("list tuple set frozenset sorted reversed range map filter zip")
 _RATES = ("get_last_lr", "get_lr")
+#: Functions of libraries that make one number of all that they are given.
+_OF_ALL = words(
+    "mean sum std var prod max min median norm nanmean nansum nanstd nanmax nanmin average "
+    "count_nonzero trace dist logsumexp"
+)
+_OF_EACH = _ELEMENTWISE | words("tensor as_tensor array asarray float32 float64")
+_ARITHMETIC = words("add sub mul div true_divide add_ sub_ mul_ div_ clamp clip pow")
+#: Those of sklearn, unless they are told to give one for each class.
+_SCORES = words(
+    "accuracy_score balanced_accuracy_score precision_score recall_score f1_score fbeta_score "
+    "jaccard_score roc_auc_score average_precision_score matthews_corrcoef cohen_kappa_score "
+    "mean_squared_error mean_absolute_error r2_score log_loss auc"
+)
+_SIZE = re.compile(r"(?s).*\.(shape|size\(\)|get_last_lr\(\))\[-?\d\]")
 _FILLED = words("zeros ones full empty rand randn")
 _OF_LAYERS = ("weight", "bias")
 _ARRAYS = words("np.array np.asarray numpy.array numpy.asarray")
-_Known: TypeAlias = dict[str, cst.BaseExpression | None]
+Known: TypeAlias = dict[str, cst.BaseExpression | None]
 #: What stands for what a function returns.
-_ONE, _SEVERAL = cst.Integer("0"), cst.List([])
+ONE, _SEVERAL = cst.Integer("0"), cst.List([])
 
 
-def assigned(method: cst.FunctionDef) -> _Known:
+def assigned(method: cst.FunctionDef) -> Known:
     """What each local variable of a method is; None if it is set more than once."""
     found: dict[str, cst.BaseExpression | None] = {}
     for line in find(method.body, cst.Assign):
@@ -78,7 +94,7 @@ class Shapes:
     imported: Mapping[str, frozenset[str]] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
 
-    def known(self, method: cst.FunctionDef, deep: int = 2) -> _Known:
+    def known(self, method: cst.FunctionDef, deep: int = 2) -> Known:
         """What a method knows: its variables, attributes that are set once, what it calls.
 
         So many calls are followed as ``deep`` says.
@@ -87,27 +103,31 @@ class Shapes:
         found = {f"{me}.{name}": value for name, value in _attributes(self.own).items()}
         found.update(assigned(method))
         for call in find(method.body, cst.Call) if deep else ():
-            owner, _, name = code(call.func).rpartition(".")
-            is_own = owner == me
-            called = self.called(name) if is_own or not owner else self.far.get(name)
+            called, inner = self.reached(call, method)
             if called is not None and called is not method:
-                inner = self if is_own else replace(self, own={})
                 shape = _returned_shape(called, inner.known(called, deep - 1))
                 found[f"{code(call.func)}()"] = shape
         return found
 
-    def called(self, name: str) -> cst.FunctionDef | None:
-        """The method or function of a name; None if it is not known."""
-        return self.own.get(name) or self.near.get(name) or self.far.get(name)
+    def reached(
+        self, call: cst.Call, method: cst.FunctionDef
+    ) -> tuple[cst.FunctionDef | None, "Shapes"]:
+        """What a method calls, None if it is not known, and what that knows."""
+        owner, _, name = code(call.func).rpartition(".")
+        if owner == self_name(method):
+            return self.own.get(name) or self.near.get(name), self
+        is_near = owner.partition(".")[0] not in self.imported
+        called = self.near.get(name) if is_near else None
+        return called or self.far.get(name), replace(self, own={})
 
     def odd_kinds(self, method: cst.FunctionDef) -> frozenset[str]:
         """As ``odd_kinds``, with all that is known."""
         return odd_kinds(method, self.known(method))
 
 
-def _attributes(own: Mapping[str, cst.FunctionDef]) -> _Known:
+def _attributes(own: Mapping[str, cst.FunctionDef]) -> Known:
     """What each attribute of an object is; None if it is set more than once."""
-    found: _Known = {}
+    found: Known = {}
     for method in own.values():
         me = self_name(method)
         for line in find(method.body, cst.Assign):
@@ -118,17 +138,17 @@ def _attributes(own: Mapping[str, cst.FunctionDef]) -> _Known:
     return found
 
 
-def _returned_shape(function: cst.FunctionDef, known: _Known) -> cst.BaseExpression | None:
+def _returned_shape(function: cst.FunctionDef, known: Known) -> cst.BaseExpression | None:
     """What stands for the results of a function; None if they may be anything."""
     values = [found.value for found in find(function.body, cst.Return) if found.value is not None]
     if any(isinstance(value, cst.Tuple) for value in values):
         return None
     if any(is_many(value, known) for value in values):
         return _SEVERAL
-    return _ONE if values and all(is_scalar(value, known) for value in values) else None
+    return ONE if values and all(is_scalar(value, known) for value in values) else None
 
 
-def is_scalar(node: cst.BaseExpression, known: _Known, deep: int = 5) -> bool:
+def is_scalar(node: cst.BaseExpression, known: Known, deep: int = 5) -> bool:
     """Whether a value is sure to be one number, a tensor of one element included."""
     if isinstance(node, (cst.Integer, cst.Float)):
         return True
@@ -139,29 +159,51 @@ def is_scalar(node: cst.BaseExpression, known: _Known, deep: int = 5) -> bool:
         return is_scalar(node.left, known, deep) and is_scalar(node.right, known, deep)
     if isinstance(node, cst.UnaryOperation):
         return is_scalar(node.expression, known, deep)
+    if isinstance(node, cst.IfExp):
+        return is_scalar(node.body, known, deep) and is_scalar(node.orelse, known, deep)
     if isinstance(node, cst.Subscript):
-        return code(node) in ('losses["loss"]', "losses['loss']")
+        is_size = re.fullmatch(
+            r".*\.(shape|size\(\)|get_last_lr\(\))\[-?\d\]", code(node), re.DOTALL
+        )
+        return bool(is_size) or code(node) in ('losses["loss"]', "losses['loss']")
     return isinstance(node, cst.Call) and _returns_scalar(node, known, deep)
 
 
-def _returns_scalar(call: cst.Call, known: _Known, deep: int) -> bool:
+def _returns_scalar(call: cst.Call, known: Known, deep: int) -> bool:
     name = code(call.func).rpartition(".")[2]
     if (result := known.get(f"{code(call.func)}()")) is not None:
-        return result is _ONE
+        return result is ONE
     if name in _LOSSES:
         return argument(call, 99, "reduction") is None
+    if name in _SCORES:
+        given = (argument(call, 99, option) for option in ("average", "multioutput"))
+        return all(each is None or code(each) != "None" for each in given)
+    values = [arg.value for arg in call.args]
+    are_scalar = all(is_scalar(value, known, deep) for value in values)
     if not isinstance(call.func, cst.Attribute):
-        return name in _SCALAR_FUNCTIONS
-    is_known = name in _SCALAR_METHODS or is_scalar(call.func.value, known, deep)
-    return not call.args and is_known
+        return name in _SCALAR_FUNCTIONS or (
+            name in ("max", "min") and len(values) > 1 and are_scalar
+        )
+    owner = code(call.func.value)
+    if owner in _LIBRARIES:
+        is_one = len(call.args) == 1 and call.args[0].keyword is None
+        return is_one and (name in _OF_ALL or (name in _OF_EACH and are_scalar))
+    if owner == "math":
+        return True
+    if not values:
+        return name in _SCALAR_METHODS or is_scalar(call.func.value, known, deep)
+    if name == "size":
+        return len(values) == 1
+    is_kept = name in _ELEMENTWISE or (name in _ARITHMETIC and are_scalar)
+    return is_kept and is_scalar(call.func.value, known, deep)
 
 
-def numbers(method: cst.FunctionDef, known: _Known) -> frozenset[str]:
+def numbers(method: cst.FunctionDef, known: Known) -> frozenset[str]:
     """What a method returns that is sure to be no dict, but a number or a tensor."""
     return frozenset(code(v) for v in _returns(method) if _is_number(v, method, known))
 
 
-def _is_number(node: cst.BaseExpression, method: cst.FunctionDef, known: _Known) -> bool:
+def _is_number(node: cst.BaseExpression, method: cst.FunctionDef, known: Known) -> bool:
     if isinstance(node, cst.Name):
         lines = find(method.body, cst.Assign)
         values = [v for line in lines for name, v in pairs(line) if code(name) == node.value]
@@ -170,13 +212,13 @@ def _is_number(node: cst.BaseExpression, method: cst.FunctionDef, known: _Known)
         others = [v for v in values if not isinstance(v, cst.Name)]
         last = f"{code(others[-1].func)}()" if others and isinstance(others[-1], cst.Call) else ""
         # As may what a function of the project has made of it last.
-        is_dict |= known.get(last, _ONE) is None
+        is_dict |= known.get(last, ONE) is None
         return not is_dict and any(_is_number(v, method, known) for v in others)
     is_sum = isinstance(node, cst.BinaryOperation) and not isinstance(node.operator, cst.BitOr)
     return is_sum or is_scalar(node, known)
 
 
-def is_many(node: cst.BaseExpression, known: _Known, deep: int = 5) -> bool:
+def is_many(node: cst.BaseExpression, known: Known, deep: int = 5) -> bool:
     """Whether a value is no single number: a list, a tensor made of one, or what may be a row."""
     if isinstance(node, (cst.List, cst.Tuple, cst.Set, cst.BaseSimpleComp)):
         return True
@@ -190,8 +232,8 @@ def is_many(node: cst.BaseExpression, known: _Known, deep: int = 5) -> bool:
             return isinstance(node, cst.Attribute) and node.attr.value in _OF_LAYERS
         return is_many(value, known, deep - 1)
     if isinstance(node, cst.Comparison):
-        parts = [node.left, *(each.comparator for each in node.comparisons)]
-        return any(is_many(p, known, deep) or _may_be_row(p, known) for p in parts)
+        compared = [node.left, *(each.comparator for each in node.comparisons)]
+        return any(is_many(each, known, deep) or _may_be_row(each, known) for each in compared)
     if not isinstance(node, cst.Call):
         return False
     if (inner := _elements_of(node)) is not None:
@@ -211,7 +253,7 @@ def is_many(node: cst.BaseExpression, known: _Known, deep: int = 5) -> bool:
     return name in _MANY or code(node.func) in _COLLECTIONS or _is_reduced_in_part(node)
 
 
-def _may_be_row(node: cst.BaseExpression, known: _Known) -> bool:
+def _may_be_row(node: cst.BaseExpression, known: Known) -> bool:
     """Whether a part of a comparison is computed, and not known to be one number."""
     is_local = isinstance(node, cst.Name) and node.value in known
     return (is_local or isinstance(node, cst.Call)) and not is_scalar(node, known)
@@ -235,7 +277,7 @@ def _elements_of(call: cst.Call) -> cst.BaseExpression | None:
     return call.args[0].value if call.args else None
 
 
-def is_list(node: cst.BaseExpression, known: _Known) -> bool:
+def is_list(node: cst.BaseExpression, known: Known) -> bool:
     """Whether a value is a list of numbers, as far as it can be seen."""
     if isinstance(node, cst.Name) and (value := known.get(node.value)) is not None:
         return not isinstance(value, cst.Name) and is_list(value, known)
@@ -244,7 +286,7 @@ def is_list(node: cst.BaseExpression, known: _Known) -> bool:
     return isinstance(node, (cst.List, cst.Tuple, cst.ListComp)) and node is not _SEVERAL
 
 
-def is_array(node: cst.BaseExpression, known: _Known) -> bool:
+def is_array(node: cst.BaseExpression, known: Known) -> bool:
     """Whether a value is an array of NumPy's, which Lightning does not log."""
     if isinstance(node, cst.Name) and (value := known.get(node.value)) is not None:
         return not isinstance(value, cst.Name) and is_array(value, known)
@@ -254,7 +296,7 @@ def is_array(node: cst.BaseExpression, known: _Known) -> bool:
     return func in _ARRAYS or (func.endswith(".numpy") and not node.args)
 
 
-def without_numpy(node: cst.BaseExpression, known: _Known) -> cst.BaseExpression:
+def without_numpy(node: cst.BaseExpression, known: Known) -> cst.BaseExpression:
     """A number as it was before NumPy made an array of it; anything else as it is."""
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or node.args:
         return node
@@ -262,7 +304,7 @@ def without_numpy(node: cst.BaseExpression, known: _Known) -> cst.BaseExpression
     return node.func.value if is_made else node
 
 
-def is_part(node: cst.BaseExpression, known: _Known) -> bool:
+def is_part(node: cst.BaseExpression, known: Known) -> bool:
     """Whether a value is a part of several, which may be several numbers itself, or a text."""
     if isinstance(node, cst.Name) and (value := known.get(node.value)) is not None:
         return not isinstance(value, cst.Name) and is_part(value, known)
@@ -279,14 +321,44 @@ def is_part(node: cst.BaseExpression, known: _Known) -> bool:
     return is_found or isinstance(node.value, cst.Call) or is_many(node.value, known)
 
 
-def is_no_number(node: cst.BaseExpression) -> bool:
-    """Whether a value is sure to be a text, a dict or None."""
+def is_odd(node: cst.BaseExpression, known: Known) -> bool:
+    """Whether a metric is known to be several numbers, or to be a part of such."""
+    is_other = is_array(node, known) or is_part(node, known) or is_dict(node)
+    return is_other or is_many(node, known)
+
+
+def is_no_number(node: cst.BaseExpression, texts: Collection[str] = ()) -> bool:
+    """Whether a value is sure to be a text or None, given the variables that are."""
+    if isinstance(node, cst.IfExp):
+        return is_no_number(node.body, texts) and is_no_number(node.orelse, texts)
     if isinstance(node, cst.Name):
-        return node.value == "None"
+        return node.value == "None" or node.value in texts
     if isinstance(node, cst.Call):
         is_text = code(node.func).rpartition(".")[2] in _NO_NUMBERS
         return is_text or (isinstance(node.func, cst.Attribute) and _is_text(node.func.value))
-    return _is_text(node) or isinstance(node, (cst.Dict, cst.DictComp, cst.Lambda))
+    return _is_text(node) or isinstance(node, cst.Lambda)
+
+
+def is_dict(node: cst.BaseExpression) -> bool:
+    """Whether a value is sure to be a dict."""
+    made_by = code(node.func) if isinstance(node, cst.Call) else ""
+    return isinstance(node, (cst.Dict, cst.DictComp)) or made_by.endswith(("dict", "asdict"))
+
+
+def texts(method: cst.FunctionDef) -> set[str]:
+    """The local variables that are set to a text, and never to anything else but None."""
+    loops = [code(each.target) for each in find(method.body, cst.For)]
+    others = {*loops, *(param.name.value for param in find(method, cst.Param))}
+    values: dict[str, list[cst.BaseExpression]] = {}
+    for target, value in values_set(method.body):
+        for part in parts(target):
+            values.setdefault(code(part), []).append(value if part is target else part)
+    are_texts = {
+        name
+        for name, found in values.items()
+        if all(map(is_no_number, found)) and any(code(value) != "None" for value in found)
+    }
+    return are_texts - others
 
 
 def _is_text(node: cst.BaseExpression) -> bool:
@@ -299,7 +371,8 @@ def may_be_none(node: cst.BaseExpression, nones: Collection[str]) -> bool:
     """Whether a value is a text, a dict or None at times, given the variables that are."""
     if isinstance(node, cst.IfExp):
         return any(
-            is_no_number(part) or may_be_none(part, nones) for part in (node.body, node.orelse)
+            is_no_number(part) or is_dict(part) or may_be_none(part, nones)
+            for part in (node.body, node.orelse)
         )
     return isinstance(node, cst.Name) and node.value in nones
 
@@ -311,7 +384,8 @@ def nones(method: cst.FunctionDef) -> set[str]:
         code(target)
         for at, line in enumerate(lines)
         for target, value in values_set(line)
-        if isinstance(target, cst.Name) and (is_no_number(value) or may_be_none(value, ()))
+        if isinstance(target, cst.Name)
+        and (is_no_number(value) or is_dict(value) or may_be_none(value, ()))
         if not _is_set_anew(target.value, lines[at + 1 :])
     }
 
@@ -351,20 +425,20 @@ def all_scalar(method: cst.FunctionDef) -> bool:
     return is_known and all(is_scalar(element.value, known) for element in elements)
 
 
-def odd_kinds(method: cst.FunctionDef, known: _Known | None = None) -> frozenset[str]:
+def odd_kinds(method: cst.FunctionDef, known: Known | None = None) -> frozenset[str]:
     """What a method is known to return beside single numbers.
 
     ``many`` stands for a metric, or a result, that is several numbers or at times none, ``none``
-    for one that is a text, a dict or None. ``known`` is what the method knows, or its variables.
+    for one that is a text or None. ``known`` is what the method knows, or its variables.
     """
     known = assigned(method) if known is None else known
     found: set[str] = set()
     for value in returned(method):
         found |= {"many"} if is_many(value, known) else set()
     for value in metrics_of(method):
-        is_odd = is_many(value, known) or is_array(value, known) or is_part(value, known)
-        found |= {"many"} if is_odd or may_be_none(value, nones(method)) else set()
-        found |= {"none"} if is_no_number(value) else set()
+        is_other = is_odd(value, known) or may_be_none(value, nones(method))
+        found |= {"many"} if is_other else set()
+        found |= {"none"} if is_no_number(value, texts(method)) else set()
     return frozenset(found)
 
 

@@ -260,7 +260,8 @@ def test_what_comes_after_a_step_may_not_see_it(before, is_automatic, tmp_path):
         ('**{f"{n}": x for n, x in parts}', '"error": 0, **{f"{n}": x for n, x in parts}'),
         ('**{"a": 1, "b": "text"}', '"error": 0, "a": 1'),
         ('**{n: "text"\n for n in parts}', '"error", 0'),
-        ('"text": dict(parts)', '"error", 0'),
+        ('"nested": dict(parts)', 'numbers_of({"error": 0, "nested": dict(parts)}, "mean")'),
+        ('"nested": {"a": {"text": "b", "n": 1}}', '"error": 0, "nested/a/n": 1'),
     ],
 )
 def test_the_metrics_of_a_dict_that_is_unpacked(tmp_path, entry, logged):
@@ -322,8 +323,6 @@ def test_a_dict_by_the_name_of_the_loss_is_no_loss(tmp_path, line):
         ('found = {"loss": loss}\nfound |= {"name": "a"}\nreturn found', True),
         ('found = {"loss": loss}\nfound.setdefault("name", "a")\nreturn found', True),
         ('found = {"loss": loss}\nreturn found | {"name": "a"}', True),
-        ('name = "a" if loss else None\nreturn {"loss": loss, "name": name}', False),
-        ('name, n = "a", 1\nreturn {"loss": loss, "name": name}', False),
         ('found = {"loss": loss, "n": "%d" % 3}\nreturn found', True),
     ],
 )
@@ -333,3 +332,19 @@ def test_what_is_no_number_is_seen_however_it_is_put_into_the_metrics(lines, is_
     made = rewritten(tmp_path, trial(('        return {"loss": loss}', text)))
     assert "self.log_dict(numbers_of(" in method(made, "training_step")
     assert ("MIGRATE" in made) is is_marked
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        'return {"loss": loss, "name": "a" if loss else None}',
+        'name = "a" if loss else None\nreturn {"loss": loss, "name": name}',
+        'if loss:\n    name = "a"\nelse:\n    name = None\nreturn {"loss": loss, "name": name}',
+        'name, n = "a", 1\nreturn {"loss": loss, "name": name}',
+    ],
+)
+def test_a_text_that_is_none_at_times_is_left_out_with_a_mark(lines, tmp_path):
+    text = textwrap.indent(lines, " " * 8)
+    made = rewritten(tmp_path, trial(('        return {"loss": loss}', text)))
+    assert 'MIGRATE: Lightning logs numbers, and "name" is none' in made
+    assert 'self.log("loss", loss)' in method(made, "training_step")

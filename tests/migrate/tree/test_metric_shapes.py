@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import libcst as cst
 import pytest
+import torch
 
 from det_compat.migrate.tree.metric_shapes import (
     all_scalar,
@@ -57,7 +58,9 @@ def test_what_may_be_one(text):
     assert not is_many(cst.parse_expression(text), {})
 
 
-@pytest.mark.parametrize("text", ["None", "'text'", "f'{x}'", "{'a': 1}", "str(x)", "','.join(x)"])
+@pytest.mark.parametrize(
+    "text", ["None", "'text'", "f'{x}'", "'a' if x else None", "str(x)", "','.join(x)"]
+)
 def test_no_numbers(text):
     assert is_no_number(cst.parse_expression(text))
 
@@ -133,6 +136,8 @@ def test_metrics_of_a_variable_are_sorted_out_where_they_are_known_to_be_odd(tmp
         ("return x.tolist()", {"many"}),
         ("return {'a': x if m else None}", {"many"}),
         ("y = None; return {'a': y}", {"many"}),
+        ("y = 'b' if x else None\n    return {'a': y}", {"many", "none"}),
+        ("return {'a': {'b': x}}", {"many"}),
         ("y = None\n    y = x + m\n    return {'a': y}", set()),
         ("y = None\n    y = y if m else x\n    return {'a': y}", {"many"}),
         ("y = None\n    if m:\n        y = x\n    return {'a': y}", {"many"}),
@@ -159,6 +164,32 @@ def test_a_metric_that_is_none_at_times_is_logged_at_others(before, after, tmp_p
     made = rewritten(tmp_path, trial(('return {"loss": loss}', before)))
     assert f'self.log_dict(numbers_of({{"loss": loss, "aux": {after}}}))' in made
     assert "MIGRATE" not in made
+
+
+@pytest.mark.parametrize("is_near", [True, False])
+def test_a_dict_of_metrics_among_others(is_near, tmp_path):
+    nested = '{"first": loss, "last": {"w": self.model.weight.norm(), "b": self.model.bias}}'
+    lines = f'return {{"loss": loss, "norms": {nested}}}'
+    if not is_near:
+        lines = f'found = {{"loss": loss}}\n        found["norms"] = {nested}\n        return found'
+    made = rewritten(tmp_path, trial(('return {"loss": loss}', lines)))
+    assert "MIGRATE" not in made
+    assert ('"norms/last/w": self.model.weight.norm(),' in made) is is_near
+    space = {"torch": torch}
+    exec(made[made.index("def numbers_of") : made.index("class Trial")], space)
+    numbers = {"norms": {"first": 1.0, "last": {"b": torch.ones(2), "w": None}}}
+    found = space["numbers_of"](numbers)
+    assert found == {"norms/first": 1.0, "norms/last/b_0": 1.0, "norms/last/b_1": 1.0}
+
+
+@pytest.mark.parametrize("line", ["import metrics", "from tools import score as metrics"])
+def test_the_function_hides_no_module_of_the_file(line, tmp_path):
+    made = rewritten(
+        tmp_path,
+        trial(('{"loss": loss}', '{"loss": loss, **other(batch)}'), header=f"{line}\n{HEADER}"),
+    )
+    assert "def numbers_of(logged):\n" in made
+    assert "metrics = " not in made
 
 
 HELPERS = """

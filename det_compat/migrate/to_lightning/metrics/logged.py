@@ -19,7 +19,7 @@ from det_compat.migrate.to_lightning.metrics.names import (
 )
 from det_compat.migrate.to_lightning.metrics.on_cpu import Devices
 from det_compat.migrate.to_lightning.metrics.rates import is_one_rate
-from det_compat.migrate.to_lightning.metrics.unknown import are_unknown
+from det_compat.migrate.to_lightning.metrics.unknown import Shown, are_unknown
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.marks import above, comments_of, marked
@@ -27,6 +27,7 @@ from det_compat.migrate.tree.metric_shapes import (
     Shapes,
     assigned,
     is_array,
+    is_dict,
     is_list,
     is_many,
     is_no_number,
@@ -35,6 +36,7 @@ from det_compat.migrate.tree.metric_shapes import (
     nones,
     numbers,
     odd_kinds,
+    texts,
     without_numpy,
 )
 
@@ -93,10 +95,12 @@ class Logged:
     _made: _Known = field(default_factory=dict, init=False)
     _devices: Devices = field(init=False)
     _arrays: Arrays = field(init=False)
+    _shown: Shown = field(init=False)
     _left_out: list[str] = field(default_factory=list, init=False)
     _early: list[cst.BaseStatement] = field(default_factory=list, init=False)
     _odd: frozenset[str] = field(default=frozenset(), init=False)
     _nones: set[str] = field(default_factory=set, init=False)
+    _texts: set[str] = field(default_factory=set, init=False)
     _numbers: frozenset[str] = field(default=frozenset(), init=False)
     _is_known: bool = field(default=True, init=False)
 
@@ -107,13 +111,14 @@ class Logged:
         method = _named(method) if self.returns else method
         self._devices = Devices(method, self.shapes)
         self._arrays = Arrays(method, self.shapes)
+        self._shown = Shown(method, self.shapes)
         init = self.shapes.own.get("__init__")
         made = assigned(init) if init is not None else {}
         self._known = _followed(self.shapes.known(method))
         self._made = made | self._known
         self._odd = odd_kinds(method, self._known)
         self._is_known = not are_unknown(method, self.shapes, self.losses or ())
-        self._nones = nones(method)
+        self._nones, self._texts = nones(method), texts(method)
         self._numbers = numbers(method, self._known)
         body = [*syntax.body_of(method)]
         end = syntax.statements(f"{last}\n") if last else []
@@ -167,7 +172,7 @@ class Logged:
             return f'{self.own}.log("loss", {syntax.code(metrics)}{self.options})'
         if not isinstance(metrics, cst.Dict):
             if "none" in self._odd:
-                self._left_out.append("a text, a dict or None among these")
+                self._left_out.append("a text or None among these")
             is_known = self._is_known and not self._arrays.may_have(metrics)
             odd = self._odd if is_known else {*self._odd, "unknown"}
             found = numbers_of(syntax.code(metrics), self.reduction, odd)
@@ -183,6 +188,7 @@ class Logged:
             named[-1] = named[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         is_open = not self._is_known and any(isinstance(e, cst.StarredDictElement) for e in named)
         is_open = is_open or any(self._is_sorted_out(element.value) for element in named)
+        is_open = is_open or any(map(self._is_odd_entry, named))
         if self.key in (ALL, NOT_YET) and not self.renamed:
             named = [all_renamed(element, self.key) for element in named]
         if is_open:
@@ -202,6 +208,14 @@ class Logged:
         is_open = is_open or (not self.reduction and self._is_odd_array(value))
         return may_be_none(value, self._nones) or is_listed or is_open
 
+    def _is_odd_entry(self, element: cst.BaseDictElement) -> bool:
+        """Whether a metric, or each that is made in a loop, may be several or none."""
+        value = element.value
+        if isinstance(element, cst.DictElement):
+            return is_dict(value) or self._shown.leaves_open(value)
+        inner = value.value if isinstance(value, cst.DictComp) else None
+        return inner is not None and (is_dict(inner) or is_many(inner, self._known))
+
     def _is_odd_array(self, value: cst.BaseExpression) -> bool:
         """Whether code of the project may have made an array of a metric; never of a loss."""
         return syntax.code(value) not in (self.losses or ()) and self._arrays.may_have(value)
@@ -212,9 +226,12 @@ class Logged:
         if key is None and isinstance(value, cst.Dict):
             return [made for each in value.elements for made in self._elements(each)]
         inner = value.value if key is None and isinstance(value, cst.DictComp) else None
-        if inner is not None and not is_no_number(inner) and not is_many(inner, self._known):
-            return [element]
-        if is_no_number(value):
+        if isinstance(value, cst.Dict) and isinstance(key, cst.SimpleString):
+            name = self.renamed.get(str(key.evaluated_value), str(key.evaluated_value))
+            parts = _flattened(name, value)
+            if parts is not None:
+                return [made for each in parts for made in self._elements(each)]
+        if is_no_number(value if inner is None else inner, self._texts):
             self._left_out.append(syntax.code(key) if key is not None else syntax.code(value))
             return []
         if is_one_rate(value, self._made):
@@ -227,6 +244,8 @@ class Logged:
             pass
         elif key is not None and self._is_odd_array(value):
             text = f"float(torch.as_tensor({text}).float().{self.reduction}())"
+        elif self._is_odd_entry(element):
+            pass
         elif key is not None and (self._is_on_cpu(value) or self._is_array(value)):
             text = f"float({self._as_one(value)})"
         else:
@@ -275,6 +294,18 @@ def as_numbers(metrics: str) -> str:
     if f": value{each}" in metrics:
         return metrics.replace(f": value{each}", f": float(value){each}")
     return f"{{name: float(value){each}{owner(metrics)}.items()}}"
+
+
+def _flattened(name: str, nested: cst.Dict) -> list[cst.DictElement] | None:
+    """The entries of a dict in another one, named after both; None if not all have a text."""
+    made = []
+    for each in nested.elements:
+        key = each.key if isinstance(each, cst.DictElement) else None
+        if not isinstance(key, cst.SimpleString):
+            return None
+        text = f'"{name}/{key.evaluated_value!s}"'
+        made.append(cst.DictElement(cst.SimpleString(text), each.value))
+    return made
 
 
 def _indexed(

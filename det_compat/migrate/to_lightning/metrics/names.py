@@ -1,5 +1,6 @@
 """The names of metrics: those that methods return, and what of them is logged as what."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -385,7 +386,11 @@ def numbers_of(metrics, reduction=None):
     found = {}
     metrics = metrics if isinstance(metrics, dict) else {"loss": metrics}
     for name, value in metrics.items():
-        if value is None or isinstance(value, (str, dict)):
+        if isinstance(value, dict):
+            inner = {f"{name}/{key}": part for key, part in value.items()}
+            found.update(numbers_of(inner, reduction))
+            continue
+        if value is None or isinstance(value, str):
             continue
         values = torch.as_tensor(value).float().flatten()
         if len(values) == 1:
@@ -407,14 +412,22 @@ def numbers_of(metrics: str, reduction: str, odd: Collection[str]) -> str:
 
 
 def numbers_definition(tree: cst.Module) -> str:
-    """That function, as a file needs it: without the reduction that none of its calls asks for."""
+    """That function, as a file needs it: without the reduction that none of its calls asks for.
+
+    Nor does its parameter hide what the file has imported or defined.
+    """
     calls = [
         call for call in syntax.find(tree, cst.Call) if syntax.is_name(call.func, "numbers_of")
     ]
-    if any(syntax.argument(call, 1, "reduction") is not None for call in calls):
-        return NUMBERS_OF
-    made = NUMBERS_OF.replace(", reduction=None", "").replace("are reduced to one, or get", "get")
-    return made.replace(_REDUCING, "")
+    made = NUMBERS_OF
+    if all(syntax.argument(call, 1, "reduction") is None for call in calls):
+        made = made.replace("are reduced to one, or get", "get").replace(_REDUCING, "")
+        made = made.replace(", reduction", "").replace("=None", "")
+    aliases = syntax.find(tree, cst.ImportAlias)
+    taken = {each.evaluated_alias or each.evaluated_name.partition(".")[0] for each in aliases}
+    taken |= {getattr(line, "name", cst.Name("_")).value for line in tree.body}
+    name = next(name for name in ("metrics", "logged", "given") if name not in taken)
+    return re.sub(r"\bmetrics\b(?! that)", name, made)
 
 
 _REDUCING = """\

@@ -73,9 +73,9 @@ class Devices:
         if owner in ("torch", "th") and name in _MAKING:
             return "device" not in given
         me = syntax.self_name(self.method)
-        called = self.shapes.called(name) if owner in ("", me) else self.shapes.far.get(name)
+        called, inner = self.shapes.reached(call, self.method)
         if called is not None:
-            return self.deep > 0 and Devices(called, self.shapes, self.deep - 1).returns_on_cpu()
+            return self.deep > 0 and Devices(called, inner, self.deep - 1).returns_on_cpu()
         parts = [arg.value for arg in call.args]
         if isinstance(call.func, cst.Attribute) and owner not in ("torch", me):
             parts.append(call.func.value)

@@ -2,16 +2,30 @@
 
 import re
 from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
 
 import libcst as cst
 
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.metric_shapes import Shapes, is_scalar
+from det_compat.migrate.tree.metric_shapes import (
+    ONE,
+    Known,
+    Shapes,
+    is_many,
+    is_odd,
+    is_scalar,
+    metrics_of,
+    odd_kinds,
+)
 
 #: What these return is numbers by name.
 _NUMBERS = re.compile(
     r"transformers\.(.*\.)?(glue_compute_metrics|xnli_compute_metrics|squad_evaluate)"
 )
+#: How it is named what computes a loss.
+_LOSS = re.compile(r"(?i)(.*_)?(loss|criterion)(_?(fn|func|function))?")
+_BACKWARD = re.compile(r"backward\(\s*(\w+)\s*[,)]|\b(\w+)\.backward\(\)")
 
 
 def are_unknown(
@@ -26,7 +40,10 @@ def are_unknown(
     """
     values = [found.value for found in syntax.returns(method)]
     known = _summed(method, losses)
-    return any(_is_unknown(v, method, shapes, known, 5) for v in values if v is not None)
+    if any(_is_unknown(v, method, shapes, known, 5) for v in values if v is not None):
+        return True
+    shown = Shown(method, shapes)
+    return any(map(shown.leaves_open, metrics_of(method)))
 
 
 def _summed(method: cst.FunctionDef, losses: Collection[str]) -> set[str]:
@@ -66,6 +83,11 @@ def _is_unknown(
             n.value for n in lines if value.value in (syntax.code(t.target) for t in n.targets)
         ]
         set_to += [
+            n.value
+            for n in syntax.find(method.body, cst.AugAssign)
+            if syntax.code(n.target) == value.value and isinstance(n.operator, cst.BitOrAssign)
+        ]
+        set_to += [
             arg.value
             for call in syntax.find(method.body, cst.Call)
             for arg in call.args
@@ -77,20 +99,130 @@ def _is_unknown(
     if not isinstance(value, cst.Call) or deep == 0:
         # A single value is the loss; what an expression sets within is not followed.
         return isinstance(value, cst.Call | cst.NamedExpr)
-    return _returns_unknown(value, shapes, deep)
+    return _returns_unknown(value, method, shapes, deep)
 
 
-def _returns_unknown(call: cst.Call, shapes: Shapes, deep: int) -> bool:
+def _returns_unknown(call: cst.Call, method: cst.FunctionDef, shapes: Shapes, deep: int) -> bool:
     name = syntax.code(call.func).rpartition(".")[2]
     if syntax.code(call.func).startswith("super("):
         # What a base returns is looked at there.
         return False
     if name == "dict":
         return any(arg.keyword is None for arg in call.args)
-    called = shapes.called(name)
+    called, inner = shapes.reached(call, method)
     if called is None:
         root, _, rest = syntax.code(call.func).partition(".")
         paths = (f"{path}.{rest}".rstrip(".") for path in shapes.imported.get(root, (root,)))
         return not all(map(_NUMBERS.fullmatch, paths))
     values = [r.value for r in syntax.returns(called) if r.value is not None]
-    return any(_is_unknown(value, called, shapes, (), deep - 1) for value in values)
+    is_unknown = any(_is_unknown(value, called, inner, (), deep - 1) for value in values)
+    return is_unknown or not Shown(called, inner).are_metrics()
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is known of the numbers that a method, or function of the project, computes.
+
+    Attributes:
+        method: the method or function.
+        shapes: what is known of what it calls.
+        given: its parameters that are given one number.
+    """
+
+    method: cst.FunctionDef
+    shapes: Shapes
+    given: frozenset[str] = frozenset()
+
+    def are_metrics(self) -> bool:
+        """Whether each metric in the dicts that it returns is shown to be one number."""
+        return not (self._is_own and odd_kinds(self.method, self._known)) and all(
+            map(self._is_shown, metrics_of(self.method))
+        )
+
+    def is_number(self) -> bool:
+        """Whether what it returns is shown to be one number."""
+        values = [r.value for r in syntax.returns(self.method) if r.value is not None]
+        return bool(values) and all(map(self._is_shown, values))
+
+    @property
+    def _is_own(self) -> bool:
+        """Whether it is a method of the trial, which is judged as what calls it is."""
+        return self.method in self.shapes.own.values()
+
+    def _is_shown(self, value: cst.BaseExpression) -> bool:
+        if self._is_own:
+            return not (is_odd(value, self._known) or self.leaves_open(value))
+        return is_scalar(value, self._known)
+
+    def leaves_open(self, value: cst.BaseExpression, deep: int = 5) -> bool:
+        """Whether code of the project makes a value, or a part of it, that may be no number."""
+        if deep == 0 or is_scalar(value, self._known) or is_many(value, self._known):
+            return False
+        if isinstance(value, cst.BinaryOperation):
+            parts = [value.left, value.right]
+        elif isinstance(value, cst.IfExp):
+            parts = [value.body, value.orelse]
+        elif isinstance(value, cst.Name) and (made := self._known.get(value.value)) is not None:
+            parts = [made]
+        elif isinstance(value, cst.Name):
+            return self._leaves_part_open(value.value)
+        else:
+            inner = self._called(value)
+            return inner is not None and not inner.is_number()
+        return any(self.leaves_open(part, deep - 1) for part in parts)
+
+    def _leaves_part_open(self, name: str) -> bool:
+        """Whether a variable is a part of what a function returns, and may be no number."""
+        for line in syntax.find(self.method.body, cst.Assign):
+            inner = self._called(line.value)
+            for target in line.targets if inner is not None else ():
+                names = [syntax.code(part) for part in syntax.parts(target.target)]
+                at = names.index(name) if name in names and len(names) > 1 else -1
+                if inner is not None and at >= 0 and not inner._is_part_number(at):
+                    return True
+        return False
+
+    def _is_part_number(self, at: int) -> bool:
+        """Whether a part of the tuples that it returns, if it returns such, is one number."""
+        tuples = [r.value for r in syntax.returns(self.method) if isinstance(r.value, cst.Tuple)]
+        parts = (each.elements[at].value for each in tuples if at < len(each.elements))
+        return all(map(self._is_shown, parts))
+
+    def _called(self, value: cst.BaseExpression) -> "Shown | None":
+        """What is called, if a value is what other code of the project returns."""
+        if not isinstance(value, cst.Call):
+            return None
+        called, inner = self.shapes.reached(value, self.method)
+        if called is None or called is self.method:
+            return None
+        names = [param.name.value for param in called.params.params]
+        names = names[1:] if names[:1] in (["self"], ["cls"]) else names
+        by_name = [(arg.keyword.value, arg.value) for arg in value.args if arg.keyword is not None]
+        placed = zip(names, (arg.value for arg in value.args if arg.keyword is None), strict=False)
+        numbers = {name for name, each in (*by_name, *placed) if is_scalar(each, self._known)}
+        return Shown(called, inner, frozenset(numbers))
+
+    @cached_property
+    def _known(self) -> Known:
+        """What it knows, with losses as the numbers that they are.
+
+        These are what there is a backward pass of, and what is computed by what is named after a
+        loss, unless the project has made that itself.
+        """
+        known: Known = dict.fromkeys(self.given, ONE) | self.shapes.known(self.method)
+        for match in _BACKWARD.finditer(syntax.code(self.method)):
+            known[match.group(1) or match.group(2)] = ONE
+        for call in syntax.find(self.method.body, cst.Call):
+            func = syntax.code(call.func)
+            made = known.get(func)
+            maker = syntax.code(made.func).rpartition(".")[2] if isinstance(made, cst.Call) else ""
+            is_plain = "reduction" not in syntax.code(call if made is None else made)
+            is_plain &= maker not in self.shapes.texts
+            is_plain &= self.shapes.reached(call, self.method)[0] is None
+            if _LOSS.fullmatch(func.rpartition(".")[2]) and is_plain:
+                known[f"{func}()"] = ONE
+        for found in syntax.find(self.method.body, cst.Attribute):
+            # So is the average that a meter has.
+            if found.attr.value == "avg":
+                known[syntax.code(found)] = ONE
+        return known

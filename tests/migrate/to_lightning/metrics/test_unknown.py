@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import sys
+
 import pytest
+import torch
 
 from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
@@ -75,3 +78,120 @@ def test_what_is_added_up_to_one_number_is_numbers_in_validations(line, is_known
     new = f"        losses, found = self.model(batch)\n        {line}\n        return losses\n"
     made = rewritten(tmp_path, trial((old, new)))
     assert ("numbers_of" in made) is not is_known
+
+
+SUMMARY = """\
+import numpy as np
+import torch
+
+def per_class(pred, n):
+    out = np.full(n, np.nan)
+    out[0] = float(pred.mean())
+    return out
+
+def summary(pred):
+    recall = per_class(pred, 3)
+    counts = torch.bincount(pred.flatten().long())
+    return {"recall": recall, "best": np.nanmax(recall), "counts": counts}
+
+def nested(pred):
+    return {"phase": None, "by": {"who": "me"}, "mean": pred.mean()}
+
+def filled(pred):
+    found = {}
+    for name, value in summary(pred).items():
+        found[name] = value
+    return found
+
+def plain(pred, n):
+    best = pred.max().item() if n else float("nan")
+    right = (pred > 0).float().sum().item()
+    mean = np.mean(pred.numpy())
+    return {"best": best, "mean": mean, "rate": right / len(pred), "n": pred.shape[0]}
+
+def lost(pred, y, criterion):
+    loss = criterion(pred, y)
+    return dict(loss=loss, half=0.5 * loss.detach())
+
+def pair(pred):
+    return pred.mean(), per_class(pred, 3)
+"""
+EVALUATION = '        return {"error": self.model(batch).sum()}\n'
+
+
+def validated(folder, lines, is_near):
+    """The migrated file, and what it logs of one batch."""
+    if is_near:
+        header = SUMMARY.partition("\n\n")[2]
+        source = trial(
+            (EVALUATION, lines.replace("s.", "")),
+            header=f"import numpy as np\n{HEADER}{header}\n\n",
+        )
+    else:
+        (folder / "scores_of_it.py").write_text(SUMMARY)
+        source = trial((EVALUATION, lines), header=f"import scores_of_it as s\n{HEADER}")
+    made, logged = rewritten(folder, source), {}
+    space = {"__name__": "model_def"}
+    sys.path.insert(0, str(folder))
+    try:
+        exec(made, space)
+    finally:
+        sys.path.remove(str(folder))
+        sys.modules.pop("scores_of_it", None)
+    module = space["Trial"](global_batch_size=4)
+    module.log_dict = lambda found, **options: logged.update(found)
+    module.log = lambda name, found, **options: logged.update({name: found})
+    with torch.no_grad():
+        module.validation_step(torch.ones(3, 2), 0)
+    return made, logged
+
+
+@pytest.mark.parametrize("is_near", [True, False])
+@pytest.mark.parametrize("call", ["summary", "nested", "filled"])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        'return {{"error": batch.sum(), **{0}(batch)}}',
+        'out = {{"error": batch.sum()}}\nout.update({0}(batch))\nreturn out',
+        'out = {{"error": batch.sum()}}\nout |= {0}(batch)\nreturn out',
+        "return {0}(batch)",
+    ],
+)
+def test_what_functions_of_the_project_return_is_sorted_out(lines, call, is_near, tmp_path):
+    lines = "".join(f"        {line}\n" for line in lines.format(f"s.{call}").split("\n"))
+    made, logged = validated(tmp_path, lines, is_near)
+    assert "numbers_of(" in method(made, "validation_step")
+    assert logged
+    assert all(isinstance(value, (float, int)) or value.numel() == 1 for value in logged.values())
+
+
+@pytest.mark.parametrize("is_near", [True, False])
+@pytest.mark.parametrize(
+    "line",
+    [
+        'return {"error": batch.sum(), **s.plain(batch, 3)}',
+        "return s.plain(batch, 3)",
+        "return s.lost(batch, batch, torch.nn.functional.mse_loss)",
+        'mean, recall = s.pair(batch)\n        return {"mean": mean, "error": batch.sum()}',
+    ],
+)
+def test_what_functions_of_the_project_show_to_be_numbers_is_logged_as_it_is(
+    line, is_near, tmp_path
+):
+    made, logged = validated(tmp_path, f"        {line}\n", is_near)
+    assert "numbers_of" not in made
+    assert logged
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'mean, recall = s.pair(batch)\n        return {"recall": recall, "error": batch.sum()}',
+        'return {"recall": s.summary(batch)["recall"], "error": batch.sum()}',
+        'out = {"error": batch.sum()}\n        out["all"] = s.filled(batch)\n        return out',
+    ],
+)
+def test_a_metric_that_a_function_of_the_project_makes(line, tmp_path):
+    made, logged = validated(tmp_path, f"        {line}\n", False)
+    assert "numbers_of(" in method(made, "validation_step")
+    assert {*logged} - {"error", "recall"} <= {"all/recall", "all/best", "all/counts"}
