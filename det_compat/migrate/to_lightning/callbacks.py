@@ -11,7 +11,7 @@ from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.hook_order import is_seen_before, left_of_order
 from det_compat.migrate.to_lightning.metrics.added import with_logging_hook
-from det_compat.migrate.to_lightning.metrics.asked import with_logged_names
+from det_compat.migrate.to_lightning.metrics.asked import are_only_numbers, with_logged_names
 from det_compat.migrate.to_lightning.metrics.told import asked_hook
 from det_compat.migrate.to_lightning.optimization.gradients import with_gradients
 from det_compat.migrate.to_lightning.plan import LightningFile
@@ -259,10 +259,12 @@ def _method(
     if name not in names:
         return marked(method, f"Lightning calls {hook.name} instead, with other arguments")
     if hook.old is _METRICS:
-        method = with_logged_names(method, [*file.trials.values()])
-    if hook.old is _METRICS and "state_dict" in syntax.methods(node) and _may_be_plain(node):
         # Lightning does not load NumPy's numbers from a checkpoint.
-        method, hook = _without_items(method), replace(hook, old=_PLAIN)
+        is_saved = "state_dict" in syntax.methods(node)
+        is_plain = _may_be_plain(node) if is_saved else are_only_numbers(_without_items(method))
+        method = _without_items(method) if is_plain else method
+        method = with_logged_names(method, [*file.trials.values()])
+        hook = replace(hook, old=_PLAIN) if is_plain else hook
     made = _renamed(method, hook)
     if any("np.float64" in syntax.code(line) for line in syntax.body_of(made)):
         file.imports.new.add("import numpy as np")

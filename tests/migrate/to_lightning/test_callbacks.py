@@ -64,7 +64,7 @@ def test_a_hook_that_determined_had_ceased_to_call_is_marked(tmp_path):
 def test_what_hooks_were_given(tmp_path):
     made = callback(tmp_path, "on_training_epoch_end(self, epoch)", "epoch")
     assert "        epoch = trainer.current_epoch\n        print(epoch)" in made
-    made = callback(tmp_path, "on_validation_end(self, results)", "results['error']")
+    made = callback(tmp_path, "on_validation_end(self, results)", "keep(results['error'])")
     numbers = "{name: np.float64(value.item()) for name, value in trainer.callback_metrics.items()}"
     assert f"        results = {numbers}\n" in made
     assert made.startswith("import numpy as np\n")
@@ -154,7 +154,41 @@ def test_a_docstring_stays_the_first_of_a_hook(tmp_path):
     made = callback(
         tmp_path, 'on_validation_end(self, metrics):\n        """Print."""\n#', "metrics"
     )
-    assert '"""Print."""\n        metrics = {name: np.float64(value.item()) for name' in made
+    assert '"""Print."""\n        metrics = {name: value.item() for name' in made
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_plain"),
+    [
+        ("print(metrics['error'] < self.best - 0.02)", True),
+        ("self.best = float(metrics['error'])", True),
+        ("self.best = metrics['error']", False),
+        ("found = metrics['error']\nif found < self.best:\n    self.best = float(found)", True),
+        ("found = metrics['error']\nif found < self.best:\n    self.best = found", False),
+        ("found = metrics['error'].item()\nprint(f'{found:.3f}')", True),
+        ("self.rows.append({k: float(v) for k, v in metrics.items()})", True),
+        ("self.rows.append({k: v for k, v in metrics.items()})", False),
+        ("self.rows.append(dict(metrics))", False),
+        ("for name, value in metrics.items():\n    print('%s: %.3f' % (name, value))", True),
+        ("print(round(metrics['error'] * 100, 2), 'error' in metrics, len(metrics))", True),
+        ("self.best = float(min(self.best, metrics.get('error', 1.0)))", True),
+        ("self.best = min(self.best, metrics['error'])", False),
+        ("print(metrics['error'] / self.all)", True),
+        ("print(1 / metrics['error'], metrics['error'] ** 0.5)", False),
+        ("print(metrics['error'].mean())", False),
+        ("self.tell(metrics)", False),
+        ("self.tell(metrics['error'])", False),
+        ("return metrics['error']", False),
+        ("assert not np.isnan(metrics['error'])", True),
+        ("metrics = dict(metrics)\nself.tell(metrics['error'])", False),
+        ("print(json.dumps(metrics, indent=2))", True),
+    ],
+)
+def test_metrics_are_numpys_where_it_may_matter(lines, is_plain, tmp_path):
+    lines = lines.replace("\n", "\n        ")
+    made = callback(tmp_path, "on_validation_end(self, metrics)", f"0)\n        {lines}\n#")
+    assert ("{name: value.item() for name, value in trainer.callback_metrics" in made) is is_plain
+    assert ("np.float64" in made) is not is_plain
 
 
 def test_arguments_that_lightning_does_not_have(tmp_path):

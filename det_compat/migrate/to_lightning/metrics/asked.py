@@ -1,5 +1,6 @@
 """Metrics that the hook of a callback is given, under the names that they are logged by."""
 
+import ast
 from collections.abc import Iterable, Mapping, Sequence
 
 import libcst as cst
@@ -108,6 +109,87 @@ def _shows(method: cst.FunctionDef, name: str) -> int:
     calls = syntax.find(method.body, cst.Call)
     shown = (c for c in calls if syntax.code(c.func).rpartition(".")[2] in _SHOWING)
     return sum(syntax.code(arg.value) == name for call in shown for arg in call.args)
+
+
+#: What takes a number for what it is, whoever made it, and keeps nothing of it.
+_TAKES_NUMBERS = {*_SHOWING, "float", "int", "bool", "str", "isnan", "isfinite", "isinf"}
+_PASSED_ON = ("min", "max", "abs", "round")
+
+
+def are_only_numbers(method: cst.FunctionDef) -> bool:
+    """Whether a hook does with the metrics that it is given what plain numbers do as well.
+
+    It compares them, computes with them, shows them or takes their ``float()``: NumPy's numbers
+    divide by zero, have roots of less than zero and methods, and may be kept as what they are.
+    """
+    given = {param.name.value for param in method.params.params[1:2]}
+    tree = ast.parse(syntax.code(method).strip())
+    above = {inner: outer for outer in ast.walk(tree) for inner in ast.iter_child_nodes(outer)}
+
+    def is_given(node: ast.AST | None) -> bool:
+        return isinstance(node, ast.Name) and node.id in given
+
+    def is_asked(node: ast.AST | None) -> bool:
+        """Whether it is the metrics, asked for one of them."""
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "get":
+            return is_given(getattr(node.func, "value", None))
+        return isinstance(node, ast.Subscript) and is_given(node.value)
+
+    numbers = set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and is_asked(node.value):
+            numbers.update(each.id for each in node.targets if isinstance(each, ast.Name))
+        elif isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.iter, ast.Call):
+            func, parts = node.iter.func, getattr(node.target, "elts", [node.target])
+            if is_given(getattr(func, "value", None)) and getattr(func, "attr", "") != "keys":
+                numbers.update(each.id for each in parts[-1:] if isinstance(each, ast.Name))
+
+    def is_fine(node: ast.AST) -> bool:
+        """Whether what stands here may be a plain number."""
+        outer = above[node]
+        if isinstance(outer, ast.BinOp):
+            is_text = isinstance(outer.op, ast.Mod) and isinstance(outer.left, ast.Constant)
+            is_plain = isinstance(outer.op, (ast.Add, ast.Sub, ast.Mult))
+            is_plain |= isinstance(outer.op, ast.Div) and outer.left is node
+            return is_text or (is_plain and is_fine(outer))
+        if isinstance(outer, (ast.BoolOp, ast.UnaryOp)):
+            return is_fine(outer)
+        if isinstance(outer, (ast.If, ast.While, ast.IfExp)) and outer.test is node:
+            return True
+        if isinstance(outer, (ast.IfExp, ast.Tuple)):
+            # Several are shown by ``"%s: %s" % (name, value)``.
+            return is_fine(outer) and (
+                isinstance(outer, ast.IfExp) or isinstance(above[outer], ast.BinOp)
+            )
+        if isinstance(outer, ast.keyword):
+            return is_fine(outer)
+        if isinstance(outer, ast.Call):
+            name = getattr(outer.func, "attr", getattr(outer.func, "id", ""))
+            return name in _TAKES_NUMBERS or (name in _PASSED_ON and is_fine(outer))
+        if isinstance(outer, ast.Assign):
+            targets = (each.id if isinstance(each, ast.Name) else "" for each in outer.targets)
+            return is_asked(node) and numbers.issuperset(targets)
+        return isinstance(outer, (ast.Compare, ast.FormattedValue, ast.Expr))
+
+    def is_known(node: ast.Name) -> bool:
+        """Whether the metrics, or one of them, are in such a place."""
+        outer = above[node]
+        if not isinstance(node.ctx, ast.Load):
+            return node.id in numbers
+        if node.id in numbers:
+            return is_fine(node)
+        if isinstance(outer, ast.Subscript):
+            return isinstance(outer.ctx, ast.Load) and is_fine(outer)
+        if isinstance(outer, ast.Attribute):
+            call = above[outer]
+            is_loop = isinstance(above.get(call), (ast.For, ast.comprehension))
+            is_all = outer.attr in ("items", "values", "keys") and is_loop
+            return is_all or (is_asked(call) and is_fine(call))
+        is_loop = isinstance(outer, (ast.For, ast.comprehension))
+        return is_loop or getattr(getattr(outer, "func", None), "id", "") == "len" or is_fine(node)
+
+    names = (each for each in ast.walk(tree) if isinstance(each, ast.Name))
+    return all(is_known(each) for each in names if each.id in numbers | given)
 
 
 def _reduced(own: ClassFacts) -> frozenset[str] | None:
