@@ -19,7 +19,7 @@ from det_compat.migrate.to_lightning import (
     trial_class,
 )
 from det_compat.migrate.to_lightning.automatic.fit_alone import with_steps_in_fit
-from det_compat.migrate.to_lightning.data import loaders
+from det_compat.migrate.to_lightning.data import loaders, shared_out
 from det_compat.migrate.to_lightning.data.sized import with_word_of_lengths
 from det_compat.migrate.to_lightning.data.start_methods import said_again
 from det_compat.migrate.to_lightning.early import late_models
@@ -118,6 +118,8 @@ class Pass:
 PASSES = (
     # Before any pass writes `self.logger` or `self.trainer` into a trial and means Lightning's.
     Pass(renaming.rename_reserved, needs=Holds.OWN_ATTRIBUTES, takes=Holds.NONE),
+    # The pass over trials says what is left of batch samplers.
+    Pass(shared_out.without_plain_batches, needs=Holds.TRIALS, takes=Holds.NONE),
     # No other pass reads or writes what it takes: it may stand anywhere above the last one, which
     # would put the calls back.
     Pass(names.make_modules, needs=Holds.ADAPTERS, takes=Holds.ADAPTERS),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import libcst as cst
+from libcst.helpers import ensure_type
 
 from det_compat.analysis.expressions import words
+from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.to_lightning.written_out.samplers import CONTINUED
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import above
@@ -23,8 +27,90 @@ _EACH = "# several processes share this out, unless pl.Trainer(use_distributed_s
 _TRAINING, _VALIDATION = "build_training_data_loader", "build_validation_data_loader"
 #: Data that are only iterated over, in any order of their own; Lightning takes them as they are.
 _STREAMS = words("IterableDataset IterDataPipe ChainDataset WebDataset")
+#: What stays as a sampler that Lightning leaves alone.
+SHARING = "det_compat.pytorch.samplers.DistributedBatchSampler"
 #: Samplers that Lightning's own may take the place of.
 _PLAIN = words("RandomSampler SequentialSampler")
+
+
+def without_plain_batches(tree: cst.Module, file: LightningFile) -> cst.Module:
+    """Loaders with a size of batches where they have a batch sampler of torch's own class.
+
+    It is the same on one device, and Lightning (2.6.6) makes batches of one of it on several.
+    """
+    if not any(map(_is_batches, syntax.find(tree, cst.Arg))):
+        return tree
+
+    def is_plain(node: cst.CSTNode | None) -> bool:
+        func = syntax.code(node.func) if isinstance(node, cst.Call) else ""
+        paths = file.elsewhere.imported.get(func.partition(".")[0], frozenset())
+        is_torchs = all(path.startswith("torch") for path in paths)
+        is_one = func.rpartition(".")[2] == "BatchSampler" and func not in file.elsewhere.texts
+        return is_one and is_torchs
+
+    def inlined(function: cst.FunctionDef) -> cst.FunctionDef:
+        names = Counter(name.value for name in syntax.find(function, cst.Name))
+        lines = [*syntax.body_of(function)]
+        for line in syntax.body_of(function):
+            made, name = syntax.call_of(line), syntax.target_of(line)
+            if made is None or name is None or names[name] != 2 or not is_plain(made):
+                continue
+            at = lines.index(line)
+            if (used := _use(name, made, lines[at + 1 :])) is not None:
+                given = syntax.each(used, cst.Arg, partial(_given, name, made))
+                lines[lines.index(used)] = above(given, getattr(line, "leading_lines", ()))
+                del lines[at]
+        is_same = len(lines) == len(syntax.body_of(function))
+        return function if is_same else syntax.with_body(function, lines)
+
+    def sized(call: cst.Call) -> cst.Call:
+        at = next((i for i, arg in enumerate(call.args) if _is_batches(arg)), None)
+        made = call.args[at].value if at is not None else None
+        if at is None or not isinstance(made, cst.Call) or not is_plain(made):
+            return call
+        given = [syntax.argument(made, i, n) for i, n in enumerate(_BATCHES)]
+        texts = [syntax.code(value) for value in given if value is not None]
+        if len(texts) < len(given) or any(arg.star for arg in made.args):
+            return call
+        sampler, size, is_short = texts
+        data = syntax.argument(call, 0, "dataset")
+        whole = data is not None and f"SequentialSampler({syntax.code(data)})"
+        new = [f"batch_size={size}"]
+        is_whole = whole and sampler.endswith(whole)
+        new += [] if is_whole else [f"sampler={sampler}"]
+        new += [] if is_short == "False" else [f"drop_last={is_short}"]
+        args = ensure_type(syntax.expression(f"f({', '.join(new)})"), cst.Call).args
+        *first, last = [*call.args[:at], *args]
+        last = last.with_changes(comma=call.args[at].comma)
+        return call.with_changes(args=[*first, last, *call.args[at + 1 :]])
+
+    return syntax.each(syntax.each(tree, cst.FunctionDef, inlined), cst.Call, sized)
+
+
+_BATCHES = ("sampler", "batch_size", "drop_last")
+
+
+def _is_batches(arg: cst.Arg) -> bool:
+    return arg.keyword is not None and arg.keyword.value == "batch_sampler"
+
+
+def _given(name: str, made: cst.Call, arg: cst.Arg) -> cst.Arg:
+    is_it = _is_batches(arg) and syntax.is_name(arg.value, name)
+    return arg.with_changes(value=made) if is_it else arg
+
+
+def _use(
+    name: str, made: cst.Call, rest: Sequence[cst.BaseStatement]
+) -> cst.SimpleStatementLine | None:
+    """The statement that gives a loader what is made, if that is the same there."""
+    for line in rest:
+        args = [arg for arg in syntax.find(line, cst.Arg) if _is_batches(arg)]
+        if any(syntax.is_name(arg.value, name) for arg in args):
+            return line if isinstance(line, cst.SimpleStatementLine) else None
+        set_to = (syntax.code(target).partition(".")[0] for target, _ in values_set(line))
+        if not syntax.names_in(made).isdisjoint(set_to):
+            return None
+    return None
 
 
 def with_word_of_processes(
@@ -127,14 +213,18 @@ class _Loaders:
     def _has_own_batches(self, call: cst.Call, method: cst.FunctionDef) -> bool:
         """Whether a call makes a loader of batches that Lightning knows no way to share out.
 
-        It makes a batch sampler anew, with a sampler that shares out: one of torch's class, or of
-        a class that derives from it, takes a ``sampler`` and is made where the loader is.
+        It makes a batch sampler anew, with a sampler that shares out: one of a class that derives
+        from torch's, takes a ``sampler`` and is made where the loader is. Of one of torch's own
+        class it keeps no size.
         """
         return any(
-            (place := self._place_of_sampler(made)) is None
-            or any(
-                self._name(each) not in _PLAIN
-                for each in self._values(syntax.argument(made, place, "sampler"), method)
+            self._symbols.path(made.func) != SHARING
+            and (
+                (place := self._place_of_sampler(made)) is None
+                or any(
+                    self._name(each) not in _PLAIN
+                    for each in self._values(syntax.argument(made, place, "sampler"), method)
+                )
             )
             for made in self._values(syntax.argument(call, 4, "batch_sampler"), method)
         )
@@ -142,8 +232,6 @@ class _Loaders:
     def _place_of_sampler(self, made: cst.Call) -> int | None:
         """Which argument of a batch sampler Lightning replaces; None if there is no such one."""
         name = self._name(made)
-        if name == "BatchSampler":
-            return 0
         is_here = any(made in syntax.find(method, cst.Call) for method in self._making)
         body = syntax.looked_at(self._texts[name]).body if name in self._texts else ()
         node = next((line for line in body if isinstance(line, cst.ClassDef)), None)

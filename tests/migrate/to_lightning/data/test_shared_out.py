@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from tests.migrate.rewriting import HEADER, rewritten, trial
 
@@ -83,7 +84,7 @@ WHOLE = "# several processes need a batch sampler that shares out"
         ("s = BatchSampler(RandomSampler(rows), 4, False)\n{0}s)", False),
         ("s = WeightedRandomSampler(rows)\ns = BatchSampler(s, 4, False)\n{0}s)", True),
         ("self.s = samplers.ReproducibleShuffleBatchSampler(rows, 1)\n{0}self.s)", True),
-        ("{0}self.plain())", False),
+        ("{0}self.plain())", True),
         ("{0}self.grouped())", True),
     ],
 )
@@ -185,3 +186,47 @@ def test_lightning_shuffles_no_stream(data, is_said, tmp_path):
 def test_a_loader_that_lightning_never_gets_is_not_spoken_of(lines, count, tmp_path):
     made = rewritten(tmp_path, trial((LOADER, lines.format(LOADER))))
     assert made.count(ORDER) == count
+
+
+PLAIN_BATCHES = """
+from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
+
+
+def loaded(data, n):
+    # so many at a time
+    batches = {0}
+    workers = 0
+    {1}
+    return DataLoader(data, batch_sampler=batches, num_workers=workers)
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "between", "after"),
+    [
+        ("BatchSampler(SequentialSampler(data), n, drop_last=False)", "", "batch_size=n"),
+        (
+            "torch.utils.data.BatchSampler(RandomSampler(data), n, True)",
+            "",
+            "batch_size=n, sampler=RandomSampler(data), drop_last=True",
+        ),
+        ("BatchSampler(sampler=range(7), batch_size=2, drop_last=n > 3)", "n = 1", ""),
+        ("BatchSampler(range(5), 2, False)", "print(batches)", ""),
+        ("BatchSampler(range(5), 2, False)", "n = 1", "batch_size=2, sampler=range(5)"),
+    ],
+)
+def test_lightning_keeps_the_size_of_batches_in_several_processes(given, between, after, tmp_path):
+    """It makes batches of one of a batch sampler of torch's own class there."""
+    header = f"{HEADER}{PLAIN_BATCHES.format(given, between)}\n\n"
+    source = trial((LOADER, "return loaded(rows, 4)"), header=header)
+    made = rewritten(tmp_path, source)
+    assert ("batch_sampler" in made) is (not after)
+    assert after in " ".join(made.replace("(\n", "(").split()).replace("( ", "(")
+    before = f"import torch\nfrom torch.utils.data import DataLoader\n{PLAIN_BATCHES}"
+    found = []
+    for text in (made, before.format(given, between)):
+        names: dict = {}
+        exec(text, names)
+        torch.manual_seed(1)
+        found.append([batch.tolist() for batch in names["loaded"](range(10), 4)])
+    assert found[0] == found[1]
