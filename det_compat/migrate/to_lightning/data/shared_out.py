@@ -50,8 +50,14 @@ def without_plain_batches(tree: cst.Module, file: LightningFile) -> cst.Module:
 
     def inlined(function: cst.FunctionDef) -> cst.FunctionDef:
         names = Counter(name.value for name in syntax.find(function, cst.Name))
-        lines = [*syntax.body_of(function)]
-        for line in syntax.body_of(function):
+        # What an argument is called is no variable.
+        args = syntax.find(function, cst.Arg)
+        names.subtract(arg.keyword.value for arg in args if arg.keyword is not None)
+        return syntax.each(function, cst.IndentedBlock, partial(in_block, names))
+
+    def in_block(names: Mapping[str, int], block: cst.IndentedBlock) -> cst.IndentedBlock:
+        lines = [*block.body]
+        for line in block.body:
             made, name = syntax.call_of(line), syntax.target_of(line)
             if made is None or name is None or names[name] != 2 or not is_plain(made):
                 continue
@@ -60,13 +66,12 @@ def without_plain_batches(tree: cst.Module, file: LightningFile) -> cst.Module:
                 given = syntax.each(used, cst.Arg, partial(_given, name, made))
                 lines[lines.index(used)] = above(given, getattr(line, "leading_lines", ()))
                 del lines[at]
-        is_same = len(lines) == len(syntax.body_of(function))
-        return function if is_same else syntax.with_body(function, lines)
+        return block if len(lines) == len(block.body) else block.with_changes(body=lines)
 
     def sized(call: cst.Call) -> cst.Call:
         at = next((i for i, arg in enumerate(call.args) if _is_batches(arg)), None)
         made = call.args[at].value if at is not None else None
-        if at is None or not isinstance(made, cst.Call) or not is_plain(made):
+        if not at or not isinstance(made, cst.Call) or not is_plain(made):
             return call
         given = [syntax.argument(made, i, n) for i, n in enumerate(_BATCHES)]
         texts = [syntax.code(value) for value in given if value is not None]
@@ -80,7 +85,11 @@ def without_plain_batches(tree: cst.Module, file: LightningFile) -> cst.Module:
         new += [] if is_whole else [f"sampler={sampler}"]
         new += [] if is_short == "False" else [f"drop_last={is_short}"]
         args = ensure_type(syntax.expression(f"f({', '.join(new)})"), cst.Call).args
-        *first, last = [*call.args[:at], *args]
+        # The others go to lines of their own where the arguments do.
+        between = call.args[at - 1].comma
+        *others, last = args
+        others = [arg.with_changes(comma=between) for arg in others]
+        first = [*call.args[:at], *others]
         last = last.with_changes(comma=call.args[at].comma)
         return call.with_changes(args=[*first, last, *call.args[at + 1 :]])
 

@@ -53,6 +53,11 @@ SHARD = "rows[self.context.distributed.{rank} :: self.context.distributed.size]"
         ("torch.utils.data.DataLoader({})", "size", False),
         ("torch.utils.data.DataLoader(Stream({}))", "rank", False),
         ("torch.utils.data.DataLoader(rows, batch_sampler=Lines({}))", "rank", False),
+        (
+            "torch.utils.data.DataLoader(rows, batch_sampler=BatchSampler(Lines({}), 2, True))",
+            "rank",
+            True,
+        ),
         ("torch.utils.data.DataLoader(rows, sampler=DistributedSampler({}))", "rank", False),
     ],
 )

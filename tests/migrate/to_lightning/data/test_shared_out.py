@@ -194,10 +194,10 @@ from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 
 def loaded(data, n):
     # so many at a time
-    batches = {0}
+    batch_sampler = {0}
     workers = 0
     {1}
-    return DataLoader(data, batch_sampler=batches, num_workers=workers)
+    return DataLoader(data, batch_sampler=batch_sampler, num_workers=workers)
 """
 
 
@@ -211,7 +211,7 @@ def loaded(data, n):
             "batch_size=n, sampler=RandomSampler(data), drop_last=True",
         ),
         ("BatchSampler(sampler=range(7), batch_size=2, drop_last=n > 3)", "n = 1", ""),
-        ("BatchSampler(range(5), 2, False)", "print(batches)", ""),
+        ("BatchSampler(range(5), 2, False)", "print(batch_sampler)", ""),
         ("BatchSampler(range(5), 2, False)", "n = 1", "batch_size=2, sampler=range(5)"),
     ],
 )
@@ -220,7 +220,7 @@ def test_lightning_keeps_the_size_of_batches_in_several_processes(given, between
     header = f"{HEADER}{PLAIN_BATCHES.format(given, between)}\n\n"
     source = trial((LOADER, "return loaded(rows, 4)"), header=header)
     made = rewritten(tmp_path, source)
-    assert ("batch_sampler" in made) is (not after)
+    assert ("batch_sampler=" in made) is (not after)
     assert after in " ".join(made.replace("(\n", "(").split()).replace("( ", "(")
     before = f"import torch\nfrom torch.utils.data import DataLoader\n{PLAIN_BATCHES}"
     found = []
