@@ -13,6 +13,7 @@ from det_compat.migrate.to_lightning.metrics.names import (
     ALL,
     NOT_YET,
     all_renamed,
+    names_given,
     numbers_of,
     owner,
     renamed_in,
@@ -234,6 +235,11 @@ class Logged:
         if is_no_number(value if inner is None else inner, self._texts):
             self._left_out.append(syntax.code(key) if key is not None else syntax.code(value))
             return []
+        if key is None and self.renamed:
+            method, own = self._shown.method, self.shapes.own
+            is_same = bool(self.renamed.keys() & names_given(value, method, own))
+            text = renamed_in(syntax.code(value), self.key) if is_same else syntax.code(value)
+            return [element.with_changes(value=syntax.expression(text))]
         if is_one_rate(value, self._made):
             value = syntax.expression(f"{syntax.code(value)}[0]")
         if not self.reduction and key is not None and is_list(value, self._known):

@@ -23,6 +23,13 @@ def known_names(own: _Methods, name: str) -> frozenset[str]:
     return frozenset(found) - {"{}"}
 
 
+def names_given(
+    value: cst.BaseExpression, method: cst.FunctionDef, own: _Methods
+) -> frozenset[str]:
+    """The names that a dict which a method makes, or another one of its class, is known to have."""
+    return frozenset(_names(value, method, own, ()))
+
+
 def _returned(own: _Methods, name: str, above: tuple[str, ...], at: int = -1) -> Iterator[str]:
     """The names that a method returns, in the part of a tuple if ``at`` is its number."""
     method = own.get(name)
@@ -42,6 +49,11 @@ def _names(
     if isinstance(value, cst.Dict):
         keys = (getattr(element, "key", None) for element in value.elements)
         yield from (str(key.evaluated_value) for key in keys if isinstance(key, cst.SimpleString))
+        for entry in value.elements:
+            if isinstance(entry, cst.StarredDictElement):
+                yield from _names(entry.value, method, own, above)
+    elif (items := _items_of(value)) is not None:
+        yield from _names(items, method, own, above)
     elif (
         isinstance(value, cst.Name) and (text := f"{method.name.value}: {value.value}") not in above
     ):
@@ -95,32 +107,58 @@ def every_name(
     method = own.get(name)
     if method is None:
         return frozenset()
-    known, keys = assigned(method), set[str]()
+    keys = set[str]()
     for found in syntax.returns(method):
-        value = found.value or cst.Dict([])
-        if isinstance(value, cst.Name):
-            if _is_changed_by_call(method, value.value):
-                return None
-            keys |= {*_stored_keys(method, value.value, known)}
-        made = known.get(syntax.code(value)) or value
-        called = _own_name(made, method) if isinstance(made, cst.Call) else ""
-        if called in own and called != name:
-            others = {n: m for n, m in own.items() if n != name}
-            inner = every_name(others, called, _texts_given(made, own[called]))
+        inner = _every(found.value or cst.Dict([]), method, own, given or {}, assigned(method))
+        if inner is None:
+            return None
+        keys.update(inner)
+    return None if any("{" in key for key in keys) else frozenset(keys)
+
+
+def _every(
+    value: cst.BaseExpression,
+    method: cst.FunctionDef,
+    own: _Methods,
+    given: Mapping[str, str],
+    known: dict[str, Any],
+) -> Collection[str] | None:
+    """All names in a dict that a method returns, or makes one of that it returns."""
+    keys = set[str]()
+    inner: Collection[str] | None
+    value = _items_of(value) or value
+    if isinstance(value, cst.Name):
+        if _is_changed_by_call(method, value.value):
+            return None
+        keys |= {*_stored_keys(method, value.value, known)}
+    made = known.get(syntax.code(value)) or value
+    if isinstance(value, cst.Attribute) and not isinstance(made, cst.Dict):
+        # Other methods may have made it, too.
+        made = value
+    # What is made of another dict by its own name has no end.
+    others = {name: each for name, each in known.items() if name != syntax.code(value)}
+    made = _items_of(made) or made
+    called = _own_name(made, method) if isinstance(made, cst.Call) else ""
+    if called in own and own[called] is not method:
+        theirs = {n: m for n, m in own.items() if m is not method}
+        inner = every_name(theirs, called, _texts_given(made, own[called]))
+        return None if inner is None else {*keys, *inner}
+    if isinstance(made, cst.Name) and made is not value:
+        inner = _every(made, method, own, given, others)
+        return None if inner is None else {*keys, *inner}
+    if not isinstance(made, cst.Dict):
+        # A loss alone.
+        return {*keys, "loss"} if syntax.code(value) in numbers(method, known) else None
+    for each in made.elements:
+        if isinstance(each, cst.StarredDictElement):
+            inner = _every(each.value, method, own, given, others)
             if inner is None:
                 return None
-            keys |= inner
-            continue
-        if not isinstance(made, cst.Dict):
-            # A loss alone.
-            keys |= {"loss"}
-            if syntax.code(value) not in numbers(method, known):
-                return None
-            continue
-        for each in made.elements:
-            key = _with_texts(getattr(each, "key", None), given or {})
+            keys.update(inner)
+        else:
+            key = _with_texts(getattr(each, "key", None), given)
             keys |= {*_logged_as(key, each.value, known)}
-    return None if any("{" in key for key in keys) else frozenset(keys)
+    return keys
 
 
 def _texts_given(call: cst.BaseExpression, method: cst.FunctionDef) -> dict[str, str]:

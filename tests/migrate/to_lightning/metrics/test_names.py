@@ -368,3 +368,47 @@ def test_what_one_call_gives_to_both_has_the_same_names(trained, validated, is_s
     assert ("# val_ tells these from what training logs\n" in made) is (is_same is not None)
     assert ('f"val_{name}"' in made) is (is_same is not None)
     assert ('name.startswith("val")' in made) is (is_same is False)
+
+
+SCORES = """\
+    def scores(self, batch):
+        return {{"loss": batch.sum(), "{0}": batch.mean()}}
+
+    def others(self, batch):
+        return {{"mse": batch.mean()}}
+
+    def train_batch("""
+
+
+@pytest.mark.parametrize(
+    ("trained", "evaluated", "logged"),
+    [
+        ('{"loss": loss, **self.others(batch)}', "{**self.scores(batch)}", "loss"),
+        ('{"loss": loss}', "{name: value.mean() for name, value in found.items()}", "loss"),
+        ("{**self.others(batch)}", "{**self.scores(batch), 'n': batch.max()}", ""),
+        ("self.others(batch)", "found", ""),
+        ("{**self.others(batch)}", "{'mse': batch.min(), **found}", "mse"),
+    ],
+)
+def test_names_that_come_by_two_stars_and_in_loops_are_known(trained, evaluated, logged, tmp_path):
+    source = trial(
+        ("    def train_batch(", SCORES.format("top")),
+        ('return {"loss": loss}', f"return {trained}"),
+        (RETURN, f"found = self.scores(batch)\n        return {evaluated}"),
+    )
+    made = rewritten(tmp_path, source)
+    assert "give it another" not in made
+    assert "startswith" not in made
+    step = method(made, "validation_step")
+    assert (f"# val_ tells these from what training logs: {logged}\n" in step) is bool(logged)
+    assert ("val_" in step) is bool(logged)
+    space: dict = {"__name__": "model_def"}
+    exec(made, space)
+    module, names = space["Trial"](global_batch_size=4), {}
+    module.log_dict = lambda found, **options: names.update(found)
+    module.log = lambda name, value, **options: names.update({name: value})
+    module.validation_step(torch.ones(3, 2), 0)
+    validated = {*names}
+    names.clear()
+    module.training_step(torch.ones(3, 2), 0)
+    assert not validated & {*names}
