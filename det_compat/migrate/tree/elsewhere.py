@@ -55,7 +55,15 @@ class Elsewhere:
     def is_unread(self, name: str) -> bool:
         """Whether what a dotted name stands for is imported, and in none of these files."""
         paths = self.imported.get(name.partition(".")[0], frozenset())
-        return bool(paths) and name.rpartition(".")[2] not in self.texts
+        owner, _, last = name.rpartition(".")
+        classes = [owner.rpartition(".")[2]]
+        for each in classes:
+            text = self.texts.get(each, "")
+            if f"def {last}(" in text:
+                return False
+            bases = _BASES.match(text)
+            classes += [n for n in _NAME.findall(bases[1]) if n not in classes] if bases else []
+        return bool(paths) and last not in self.texts
 
     @cached_property
     def properties(self) -> set[str]:
@@ -86,6 +94,7 @@ DRAWS = re.compile(r"(?i)\brandom\.|(rand|seed|normal|shuffle|permut|sample|drop
 #: What splits data by chance, or makes weights.
 _CHANCE = re.compile(r"(?i)choice|test_split|kfold|xavier|kaiming|\bnn\.init\b|\bnn\.\w+\(")
 _NAME = re.compile(r"[^\W\d]\w*")
+_BASES = re.compile(r"(?:@.*\n)*class \w+\(([^)]*)\)")
 
 
 def elsewhere(sources: Iterable[bytes]) -> Elsewhere:

@@ -161,3 +161,25 @@ def test_a_context_that_goes_where_nobody_has_looked(tmp_path, line, is_marked):
     said = "make gets this module for the context, and is in none of these files"
     assert (said in made) == is_marked
     assert "x = make(self)\n" in made
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_marked"),
+    [
+        (
+            "class Settings:\n    @classmethod\n    def of(cls, context):\n        return cls()\n",
+            False,
+        ),
+        (
+            "class Base:\n    @staticmethod\n    def of(context):\n        return 1\n\n\n"
+            "class Settings(Base):\n    pass\n",
+            False,
+        ),
+        ("class Settings:\n    pass\n", True),
+    ],
+)
+def test_a_context_that_goes_to_a_class_of_another_file(tmp_path, settings, is_marked):
+    (tmp_path / "settings.py").write_text(settings)
+    change = ('return {"error"', 'x = Settings.of(self.context)\n        return {"error"')
+    made = rewritten(tmp_path, trial(change, header=f"from settings import Settings\n{HEADER}"))
+    assert ("Settings.of gets this module for the context" in made) == is_marked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
 
@@ -86,6 +86,34 @@ def is_of_torchrun(node: cst.CSTNode, symbols: Symbols) -> bool:
     if not isinstance(func, cst.Attribute):
         return symbols.path(func) == f"{_CONTEXT}.{_MAKER}"
     return func.attr.value == _MAKER and symbols.path(func.value) == _CONTEXT
+
+
+def asked_within(tree: cst.Module, symbols: Symbols) -> cst.Module:
+    """A script in which the statements that ask its context also stand below ``pytorch.init()``.
+
+    A context answered when its ``with`` had ended, too.
+    """
+
+    def within(lines: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
+        body = [*lines]
+        for at, line in enumerate(body):
+            if not isinstance(line, cst.With) or len(line.items) != 1:
+                continue
+            given = line.items[0].asname
+            if given is None or as_init(line.items[0].item, symbols) is None:
+                continue
+            name = syntax.code(given.name)
+            asking = [i for i in range(at + 1, len(body)) if uses_of(body[i], name, symbols)]
+            for last in asking[-1:]:
+                inner = [*syntax.body_of(line), *body[at + 1 : last + 1]]
+                return [*body[:at], syntax.with_body(line, inner), *body[last + 1 :]]
+        return body
+
+    def in_block(block: cst.IndentedBlock) -> cst.IndentedBlock:
+        return block.with_changes(body=within(block.body))
+
+    tree = syntax.each(tree, cst.IndentedBlock, in_block)
+    return tree.with_changes(body=within(tree.body))
 
 
 def told_of_torchrun(tree: cst.Module, symbols: Symbols) -> cst.Module:

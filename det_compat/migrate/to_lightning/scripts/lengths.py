@@ -1,5 +1,6 @@
 """The lengths in a script: ``Batch(2)`` and ``Epoch(2)``, and variables that are such."""
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 
@@ -118,13 +119,18 @@ def _arms(value: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         yield value
 
 
+#: What makes a dict of something, and does no more.
+_COPYING = re.compile(r"dict|vars|(?:dataclasses\.|attrs?\.)?asdict|(?:copy\.)?deepcopy")
+
+
 def _without_unread(function: cst.FunctionDef, before: cst.FunctionDef) -> cst.FunctionDef:
     read = Counter(name.value for name in syntax.find(function, cst.Name))
     was = Counter(name.value for name in syntax.find(before, cst.Name))
 
     def is_unread(line: cst.BaseStatement) -> bool:
         target = syntax.target_of(line) or ""
-        return read[target] == 1 < was[target] and not any(syntax.find(line, cst.Call))
+        calls = (syntax.code(call.func) for call in syntax.find(line, cst.Call))
+        return read[target] == 1 < was[target] and all(map(_COPYING.fullmatch, calls))
 
     body = [line for line in syntax.body_of(function) if not is_unread(line)]
     return syntax.with_body(function, body)

@@ -23,6 +23,7 @@ from det_compat.migrate.to_lightning.scripts.devices import are_one, devices, on
 from det_compat.migrate.to_lightning.scripts.given import arguments
 from det_compat.migrate.to_lightning.scripts.init_call import (
     Init,
+    asked_within,
     given_to_init,
     told_of_torchrun,
 )
@@ -91,7 +92,7 @@ def train_with_lightning(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Rewrite the scripts of a file that train a trial which is rewritten."""
     if not file.symbols.has(INIT, TRAINER, *UNITS):
         return tree
-    tree = told_of_torchrun(in_one_place(tree, file), file.symbols)
+    tree = told_of_torchrun(asked_within(in_one_place(tree, file), file.symbols), file.symbols)
     return syntax.transformed(syntax.each(tree, cst.Call, _with_length), _Scripts(file))
 
 

@@ -1150,3 +1150,46 @@ def test_a_trial_that_may_ask_its_context_for_what_it_is_given(given: str, tmp_p
     assert f"    def __init__(self, {given}):\n" in made
     assert "        self.save_hyperparameters(hparams)\n" in made
     assert "    trial = Trial(hparams=hparams)\n" in made
+
+
+def test_a_context_that_is_asked_behind_its_statement(tmp_path: Path) -> None:
+    before = """
+    def main(config):
+        hparams = dataclasses.asdict(config)
+        with pytorch.init(hparams=hparams) as context:
+            model = Trial(context)
+            trainer = pytorch.Trainer(model, context)
+            trainer.fit(max_length=pytorch.Epoch(2))
+        print("done")
+        if context.distributed.rank == 0:
+            print(model.model)
+        print("the end")
+    """
+    made = script(tmp_path, before.replace("hparams=hparams", ""))
+    assert "MIGRATE" not in made and "asdict" in made
+    end = made[made.index("    trainer.fit(model)") :]
+    assert end.split("\n")[1:] == [
+        '    print("done")',
+        "    if model.global_rank == 0:",
+        "        print(model.model)",
+        '    print("the end")',
+        "",
+    ]
+
+
+def test_a_copy_that_only_the_context_was_given_goes_with_it(tmp_path: Path) -> None:
+    source = trial(
+        ("def __init__(self, context):", "def __init__(self, context, config):"),
+        ("self.context.get_per_slot_batch_size()", "4"),
+        ("lr=0.1", "lr=config.lr"),
+    )
+    before = """
+    def main(config):
+        hparams = dataclasses.asdict(config)
+        with pytorch.init(hparams=hparams) as context:
+            trainer = pytorch.Trainer(Trial(context, config), context)
+            trainer.fit(max_length=pytorch.Epoch(2))
+    """
+    made = rewritten(tmp_path, f"{HEAD}{source}\n\n{textwrap.dedent(before)}")
+    assert "trainer.fit(Trial(config))" in made
+    assert "asdict" not in made
