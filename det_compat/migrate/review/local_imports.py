@@ -17,7 +17,7 @@ from det_compat.catalog.support import is_determined
 from det_compat.migrate.review.project import Code, imports, paths
 
 #: More are not looked at: whoever names one file of a large tree waits for it alone.
-_MOST_FILES = 1000
+_MOST_FILES, _MOST_BESIDE = 1000, 300
 _MOST_FOLDERS = 2000
 _MOST_FOLLOWED = 200
 #: PEDL found a trial's data functions in the other files of its folder.
@@ -55,9 +55,12 @@ def named(given: Sequence[str], *, is_lightning: bool) -> Named:
 
     Only LightningModules need the whole of a project, and PEDL's trials, whatever they become.
     """
-    found = Named()
+    found, known = Named(), dict[tuple[Path, bool], Surroundings]()
     for path in dict.fromkeys(given):
-        file, around = Path(path), Surroundings(Path(path))
+        file = Path(path)
+        # Files of one folder have the same ones around them.
+        key = (file, True) if file.is_dir() else (file.parent, False)
+        around = known.setdefault(key, Surroundings(file))
         if file.is_dir() and is_lightning:
             found.importers.update(_importers(file, around))
         if file.suffix != ".py" or not file.is_file():
@@ -66,14 +69,17 @@ def named(given: Sequence[str], *, is_lightning: bool) -> Named:
         me = _absolute(file)
         others = around.companions(me)
         folder = os.path.commonpath([each.parent for each in (me, *others)])
-        whole = folder if file.is_absolute() else os.path.relpath(folder)
+        # The same file must not go by two paths: none goes up and down again.
+        here = [Path(folder), *Path(folder).parents]
+        is_below = not file.is_absolute() and _absolute(Path.cwd()) in here
+        whole = _shown(Path(folder), is_below)
         beside = [each for each in around.files if each.parent == me.parent]
         if any(_PEDL.search(around.text(each)) for each in (*beside, *others)):
             _add(found, [whole], whole)
         elif is_lightning and others:
-            like = [each if file.is_absolute() else Path(os.path.relpath(each)) for each in others]
-            found.companions.update(dict.fromkeys(like, file))
-            _add(found, [path, *map(str, like)], whole)
+            like = [_shown(each, is_below) for each in others]
+            found.companions.update(dict.fromkeys(map(Path, like), file))
+            _add(found, [_shown(me, is_below), *like], whole)
         else:
             _add(found, [path], path)
     return found
@@ -104,6 +110,7 @@ class Surroundings:
     def __init__(self, path: Path) -> None:
         self._start = _absolute(path)
         self._texts: dict[Path, bytes] = {}
+        self._uses: dict[Path, bool] = {}
 
     @cached_property
     def files(self) -> list[Path]:
@@ -146,7 +153,9 @@ class Surroundings:
 
     def uses_determined(self, path: Path) -> bool:
         """Whether a file imports anything of Determined's."""
-        return any(is_determined(name) for name, _ in _imports(self.text(path)))
+        if path not in self._uses:
+            self._uses[path] = any(is_determined(name) for name, _ in _imports(self.text(path)))
+        return self._uses[path]
 
     def companions(self, given: Path) -> list[Path]:
         """The files that have to change with one, or that tell how this one has to.
@@ -235,10 +244,13 @@ def _files(start: Path) -> Iterator[Path]:
     """The Python files around a path, the nearest folders first."""
     seen: set[Path] = set()
     files = 0
-    for top in _folders(start):
+    tops = [*_folders(start)]
+    # Above what is no repository, others' projects may lie side by side.
+    most = _MOST_FILES if _is_repository(tops[-1]) else _MOST_BESIDE
+    for top in tops:
         waiting = [top]
         for folder in waiting:
-            if folder in seen or len(seen) > _MOST_FOLDERS or files > _MOST_FILES:
+            if folder in seen or len(seen) > _MOST_FOLDERS or files > most:
                 continue
             seen.add(folder)
             try:
@@ -271,6 +283,10 @@ def _folders(start: Path) -> Iterator[Path]:
         if each != folder and any(other.is_relative_to(each) for other in shared):
             return
         yield each
+
+
+def _shown(path: Path, is_below: bool) -> str:
+    return os.path.relpath(path) if is_below else str(path)
 
 
 def _absolute(path: Path) -> Path:

@@ -117,3 +117,15 @@ def test_a_trial_beside_a_folder_that_is_named_is_left_and_said(tmp_path: Path) 
     found = migrate([str(tmp_path / "pkg")], "lightning")
     assert found.left_out == {tmp_path / "model_def.py": "it leads to data.py, and uses Determined"}
     assert not migrate([str(tmp_path)], "lightning").left_out
+
+
+@pytest.mark.parametrize("name", ["data.py", "../trials/model_def.py"])
+def test_files_above_the_working_directory_are_the_same_files(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = {"common/data.py": DATA, "trials/model_def.py": f"import common.data\n{trial()}"}
+    written(tmp_path, texts)
+    monkeypatch.chdir(tmp_path / "common")
+    found = migrate([name], "lightning")
+    assert not found.left_out
+    assert {file.path for file in found.changed} == {tmp_path / each for each in texts}
