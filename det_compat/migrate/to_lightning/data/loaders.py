@@ -271,9 +271,8 @@ def _sharded_again(
     texts = [around.texts.get(name, name) for name in made]
     handed = (t for c, t in zip(calls, texts, strict=True) if _hands_context(c, symbols))
     asked.update(name for text in handed for name in _OF_PROCESSES.findall(text))
-    # Lightning shards neither batches but torch's nor data that are only iterated over.
-    are_torchs = "BatchSampler" in made and "DistributedBatchSampler" not in made
-    is_left = ("batch_sampler" in given and not are_torchs) or any(
+    # Lightning shards neither these nor data that are only iterated over.
+    is_left = "batch_sampler" in given or any(
         "DistributedSampler" in text
         or ("def __iter__(" in text and "def __getitem__(" not in text and "Sampler" not in text)
         for text in texts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 
 import libcst as cst
@@ -11,7 +11,7 @@ from libcst.helpers import ensure_type
 
 from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.plan import LightningFile
-from det_compat.migrate.to_lightning.written_out.samplers import CONTINUED
+from det_compat.migrate.to_lightning.written_out.samplers import ADAPTED, CONTINUED
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import above
 from det_compat.migrate.tree.symbols import Symbols
@@ -27,8 +27,8 @@ _EACH = "# several processes share this out, unless pl.Trainer(use_distributed_s
 _TRAINING, _VALIDATION = "build_training_data_loader", "build_validation_data_loader"
 #: Data that are only iterated over, in any order of their own; Lightning takes them as they are.
 _STREAMS = words("IterableDataset IterDataPipe ChainDataset WebDataset")
-#: What stays as a sampler that Lightning leaves alone.
-SHARING = "det_compat.pytorch.samplers.DistributedBatchSampler"
+#: What shares out samples, which is left to Lightning, and batches, which is not.
+_SHARED = tuple(f"det_compat.pytorch.samplers.Distributed{each}Sampler" for each in ("", "Batch"))
 #: Samplers that Lightning's own may take the place of.
 _PLAIN = words("RandomSampler SequentialSampler")
 
@@ -36,7 +36,8 @@ _PLAIN = words("RandomSampler SequentialSampler")
 def without_plain_batches(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Loaders with a size of batches where they have a batch sampler of torch's own class.
 
-    It is the same on one device, and Lightning (2.6.6) makes batches of one of it on several.
+    It is the same on one device, and Lightning (2.6.6) makes batches of one of it on several. Where
+    data are shared out already, the batch sampler stays, in one that Lightning leaves alone.
     """
     if not any(map(_is_batches, syntax.find(tree, cst.Arg))):
         return tree
@@ -53,7 +54,15 @@ def without_plain_batches(tree: cst.Module, file: LightningFile) -> cst.Module:
         # What an argument is called is no variable.
         args = syntax.find(function, cst.Arg)
         names.subtract(arg.keyword.value for arg in args if arg.keyword is not None)
+        if _shares_out(function, file.symbols):
+            made = {syntax.code(to) for to, value in values_set(function) if is_plain(value)}
+            return syntax.each(function, cst.Arg, partial(kept, made))
         return syntax.each(function, cst.IndentedBlock, partial(in_block, names))
+
+    def kept(made: Collection[str], arg: cst.Arg) -> cst.Arg:
+        if not _is_batches(arg) or not (is_plain(arg.value) or syntax.code(arg.value) in made):
+            return arg
+        return arg.with_changes(value=cst.Call(cst.Name(ADAPTED), [cst.Arg(arg.value)]))
 
     def in_block(names: Mapping[str, int], block: cst.IndentedBlock) -> cst.IndentedBlock:
         lines = [*block.body]
@@ -97,6 +106,15 @@ def without_plain_batches(tree: cst.Module, file: LightningFile) -> cst.Module:
 
 
 _BATCHES = ("sampler", "batch_size", "drop_last")
+_RANKS = ("distributed.rank", "distributed.get_rank")
+
+
+def _shares_out(function: cst.FunctionDef, symbols: Symbols) -> bool:
+    """Whether a function shares its data out itself, and not by what is left to Lightning."""
+    members = map(symbols.member, syntax.find(function, cst.Attribute))
+    is_ranked = any(member is not None and member[1] in _RANKS for member in members)
+    paths = {symbols.path(call.func) for call in syntax.find(function, cst.Call)}
+    return is_ranked and paths.isdisjoint(_SHARED)
 
 
 def _is_batches(arg: cst.Arg) -> bool:
@@ -227,7 +245,8 @@ class _Loaders:
         class it keeps no size.
         """
         return any(
-            self._symbols.path(made.func) != SHARING
+            self._symbols.path(made.func) not in _SHARED
+            and self._name(made) != ADAPTED
             and (
                 (place := self._place_of_sampler(made)) is None
                 or any(

@@ -19,7 +19,7 @@ CONTINUED = "Continued"
 #: As that one, where Determined shared them out among processes.
 SHARED = "ContinuedShare"
 #: The classes that it gets for a DistributedBatchSampler, once and again and again.
-_ADAPTED, _EPOCHS = "AdaptedBatches", "AdaptedEpochs"
+ADAPTED, _EPOCHS = "AdaptedBatches", "AdaptedEpochs"
 
 _SHUFFLING = """\
 class {name}(torch.utils.data.Sampler):
@@ -230,7 +230,7 @@ def write_out_samplers(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Define what a file uses of Determined's samplers, and loaders that are adapted by hand."""
     tree, used = renamed(tree, file, _PATHS)
     calls = (syntax.code(call.func) for call in syntax.find(tree, cst.Call))
-    used |= {ADAPTED_LOADER, _ADAPTED, _EPOCHS, CONTINUED, SHARED} & {*calls}
+    used |= {ADAPTED_LOADER, ADAPTED, _EPOCHS, CONTINUED, SHARED} & {*calls}
     return with_definitions(tree, file, sorted(used), _KNOWN)
 
 
@@ -244,6 +244,6 @@ def sharing(call: cst.Call, *, goes_on: bool) -> cst.Call | None:
     if len(texts) < len(given):
         return None
     batches, size, rank = texts
-    start = f"{_EPOCHS}({batches}, repeat=True" if goes_on else f"{_ADAPTED}({batches}"
+    start = f"{_EPOCHS}({batches}, repeat=True" if goes_on else f"{ADAPTED}({batches}"
     made = syntax.expression(f"{start}, num_replicas={size}, rank={rank})")
     return ensure_type(made, cst.Call)

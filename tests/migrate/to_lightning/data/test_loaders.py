@@ -56,7 +56,7 @@ SHARD = "rows[self.context.distributed.{rank} :: self.context.distributed.size]"
         (
             "torch.utils.data.DataLoader(rows, batch_sampler=BatchSampler(Lines({}), 2, True))",
             "rank",
-            True,
+            False,
         ),
         ("torch.utils.data.DataLoader(rows, sampler=DistributedSampler({}))", "rank", False),
     ],

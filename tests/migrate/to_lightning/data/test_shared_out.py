@@ -230,3 +230,42 @@ def test_lightning_keeps_the_size_of_batches_in_several_processes(given, between
         torch.manual_seed(1)
         found.append([batch.tolist() for batch in names["loaded"](range(10), 4)])
     assert found[0] == found[1]
+
+
+OWN_SHARES = """
+class Rows:
+    def __init__(self, count, rank, size):
+        self.rows = range(rank, count, size)
+
+    def __iter__(self):
+        return iter(self.rows)
+
+    def __len__(self):
+        return len(self.rows)
+
+
+def loaded(context: PyTorchTrialContext, data):
+    rows = {}
+    batches = torch.utils.data.BatchSampler(rows, 2, False)
+    return torch.utils.data.DataLoader(data, batch_sampler=batches)
+
+
+"""
+RANKS = "context.distributed.get_rank(), context.distributed.get_size()"
+
+
+@pytest.mark.parametrize(
+    ("rows", "after"),
+    [
+        (f"Rows(len(data), {RANKS})", "batch_sampler=AdaptedBatches(batches)"),
+        # Lightning does what this was for.
+        (f"samplers.DistributedSampler(range(len(data)), {RANKS})", "batch_size=2, sampler=rows"),
+    ],
+)
+def test_data_that_a_helper_shares_out_are_shared_out_once(rows, after, tmp_path):
+    header = HEADER.replace("import DataLoader", "import PyTorchTrialContext, samplers, DataLoader")
+    source = trial(
+        (LOADER, "return loaded(self.context, rows)"), header=header + OWN_SHARES.format(rows)
+    )
+    made = rewritten(tmp_path, source)
+    assert after in made and WHOLE not in made and "MIGRATE" not in made
