@@ -1,7 +1,7 @@
 """Metrics of which nobody knows what they are before a run has made them."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,6 +17,7 @@ from det_compat.migrate.tree.metric_shapes import (
     is_scalar,
     metrics_of,
     odd_kinds,
+    returned,
 )
 
 #: What these return is numbers by name.
@@ -154,33 +155,55 @@ class Shown:
             return not (is_odd(value, self._known) or self.leaves_open(value))
         return is_scalar(value, self._known)
 
-    def leaves_open(self, value: cst.BaseExpression, deep: int = 5) -> bool:
+    def leaves_open(self, value: cst.BaseExpression, deep: int = 6) -> bool:
         """Whether code of the project makes a value, or a part of it, that may be no number."""
         if deep == 0 or is_scalar(value, self._known) or is_many(value, self._known):
             return False
-        if isinstance(value, cst.BinaryOperation):
-            parts = [value.left, value.right]
-        elif isinstance(value, cst.IfExp):
-            parts = [value.body, value.orelse]
-        elif isinstance(value, cst.Name) and (made := self._known.get(value.value)) is not None:
-            parts = [made]
-        elif isinstance(value, cst.Name):
-            return self._leaves_part_open(value.value)
-        else:
-            inner = self._called(value)
-            return inner is not None and not inner.is_number()
-        return any(self.leaves_open(part, deep - 1) for part in parts)
+        if (inner := self._called(value)) is not None:
+            return not inner.is_number()
+        return any(self.leaves_open(part, deep - 1) for part in self._made_of(value))
 
-    def _leaves_part_open(self, name: str) -> bool:
-        """Whether a variable is a part of what a function returns, and may be no number."""
+    def _made_of(self, value: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """What a value is, or is computed from: what is one number if these are."""
+        if isinstance(value, cst.BinaryOperation):
+            yield from (value.left, value.right)
+        elif isinstance(value, cst.IfExp):
+            yield from (value.body, value.orelse)
+        elif isinstance(value, cst.Name):
+            yield from self._set_to(value.value)
+        elif isinstance(value, cst.Subscript):
+            owner = self._known.get(syntax.code(value.value)) or value.value
+            inner, key = self._called(owner), syntax.code(value.slice[0].slice)
+            if inner is None or not inner._is_entry_number(key):
+                yield owner
+        elif isinstance(value, cst.Attribute):
+            yield self._known.get(syntax.code(value)) or value.value
+        elif isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
+            # A tensor moved, or an array made of one.
+            yield value.func.value
+            if syntax.code(value.func.value) in ("np", "numpy", "torch"):
+                yield from (arg.value for arg in value.args)
+
+    def _set_to(self, name: str) -> Iterator[cst.BaseExpression]:
+        """What a variable is set to, or goes through, or a part of that which may be no number."""
+        for loop in syntax.find(self.method.body, cst.For):
+            if name in map(syntax.code, syntax.parts(loop.target)):
+                yield loop.iter
         for line in syntax.find(self.method.body, cst.Assign):
-            inner = self._called(line.value)
-            for target in line.targets if inner is not None else ():
+            for target in line.targets:
                 names = [syntax.code(part) for part in syntax.parts(target.target)]
-                at = names.index(name) if name in names and len(names) > 1 else -1
-                if inner is not None and at >= 0 and not inner._is_part_number(at):
-                    return True
-        return False
+                inner = self._called(line.value)
+                if name not in names or (len(names) > 1 and inner is None):
+                    continue
+                if len(names) == 1 or inner is None or not inner._is_part_number(names.index(name)):
+                    yield line.value
+
+    def _is_entry_number(self, key: str) -> bool:
+        """Whether an entry of the dicts that it returns is shown to be one number."""
+        dicts = [each for each in returned(self.method) if isinstance(each, cst.Dict)]
+        entries = [e for each in dicts for e in each.elements if isinstance(e, cst.DictElement)]
+        found = [entry.value for entry in entries if syntax.code(entry.key) == key]
+        return bool(found) and all(map(self._is_shown, found))
 
     def _is_part_number(self, at: int) -> bool:
         """Whether a part of the tuples that it returns, if it returns such, is one number."""

@@ -113,6 +113,12 @@ def lost(pred, y, criterion):
     loss = criterion(pred, y)
     return dict(loss=loss, half=0.5 * loss.detach())
 
+def listed(pred):
+    found = pred
+    for each in range(3):
+        found = found + each
+    return found
+
 def pair(pred):
     return pred.mean(), per_class(pred, 3)
 """
@@ -129,7 +135,9 @@ def validated(folder, lines, is_near):
         )
     else:
         (folder / "scores_of_it.py").write_text(SUMMARY)
-        source = trial((EVALUATION, lines), header=f"import scores_of_it as s\n{HEADER}")
+        source = trial(
+            (EVALUATION, lines), header=f"import numpy as np\nimport scores_of_it as s\n{HEADER}"
+        )
     made, logged = rewritten(folder, source), {}
     space = {"__name__": "model_def"}
     sys.path.insert(0, str(folder))
@@ -173,6 +181,8 @@ def test_what_functions_of_the_project_return_is_sorted_out(lines, call, is_near
         "return s.plain(batch, 3)",
         "return s.lost(batch, batch, torch.nn.functional.mse_loss)",
         'mean, recall = s.pair(batch)\n        return {"mean": mean, "error": batch.sum()}',
+        'found = s.plain(batch, 3)\n        return {"best": found["best"], "n": found["n"] + 1}',
+        'found = self.model(batch)\n        return {"a": found[0], "b": found.mean().cpu()}',
     ],
 )
 def test_what_functions_of_the_project_show_to_be_numbers_is_logged_as_it_is(
@@ -188,10 +198,19 @@ def test_what_functions_of_the_project_show_to_be_numbers_is_logged_as_it_is(
     [
         'mean, recall = s.pair(batch)\n        return {"recall": recall, "error": batch.sum()}',
         'return {"recall": s.summary(batch)["recall"], "error": batch.sum()}',
+        'found = s.summary(batch)\n        return {"recall": found["recall"], "error": 1}',
+        'found = s.summary(batch)["recall"]\n        return {"recall": found.round(2), "error": 1}',
+        'return {"recall": s.listed(batch).detach().cpu(), "error": 1.0}',
+        'return {"recall": np.round(s.listed(batch).numpy(), 2), "error": 1.0}',
+        'f = s.listed(batch)\n        f = s.listed(f)\n        return {"recall": f}',
+        "out = {}\n        for name, value in s.summary(batch).items():\n"
+        "            out[name] = value\n        return out",
         'out = {"error": batch.sum()}\n        out["all"] = s.filled(batch)\n        return out',
     ],
 )
 def test_a_metric_that_a_function_of_the_project_makes(line, tmp_path):
     made, logged = validated(tmp_path, f"        {line}\n", False)
     assert "numbers_of(" in method(made, "validation_step")
-    assert {*logged} - {"error", "recall"} <= {"all/recall", "all/best", "all/counts"}
+    assert all(isinstance(value, (float, int)) or value.numel() == 1 for value in logged.values())
+    names = {"error", "recall", "best", "counts"}
+    assert {*logged} - names <= {"all/recall", "all/best", "all/counts"}
