@@ -163,6 +163,17 @@ def with_word_of_processes(
     return node
 
 
+def _is_drawn(call: cst.Call, method: cst.FunctionDef) -> bool:
+    """Whether a loader takes its order from something that it is given, and that is not None."""
+    given = (syntax.argument(call, 3, "sampler"), syntax.argument(call, 4, "batch_sampler"))
+    made = [*values_set(method)]
+    for value in given:
+        set_to = [v for to, v in made if value is not None and to.deep_equals(value)]
+        if value is not None and any(syntax.code(v) != "None" for v in set_to or [value]):
+            return True
+    return False
+
+
 class _Loaders:
     def __init__(
         self,
@@ -177,7 +188,7 @@ class _Loaders:
 
     def commented(self, method: cst.FunctionDef) -> cst.FunctionDef:
         """The method with comments on the loaders that it hands out."""
-        is_training = method.name.value == _TRAINING
+        is_training = method.name.value in reachable(self._own, _TRAINING)
 
         def said(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
             calls = [call for call in syntax.find(line, cst.Call) if self._is_loader(call)]
@@ -218,11 +229,10 @@ class _Loaders:
 
     def _is_given_whole(self, call: cst.Call, method: cst.FunctionDef) -> bool:
         """Whether a call makes a loader of torch's that Lightning gives a sampler of its own."""
-        drawn = syntax.argument(call, 3, "sampler") or syntax.argument(call, 4, "batch_sampler")
         data = [*self._values(syntax.argument(call, 0, "dataset"), method)]
         is_stream = bool(data) and all(map(self._is_stream, data))
         is_torchs = self._symbols.path(call.func) is None
-        return is_torchs and drawn is None and not is_stream
+        return is_torchs and not _is_drawn(call, method) and not is_stream
 
     def _keeps_order(self, call: cst.Call, method: cst.FunctionDef) -> bool:
         """Whether a call makes a loader that goes through its data in the order that it is told."""
@@ -231,11 +241,10 @@ class _Loaders:
             return self._symbols.path(call.func) is not None
         shuffle, size = syntax.argument(call, 2, "shuffle"), syntax.argument(call, 1, "batch_size")
         is_off = shuffle is None or syntax.code(shuffle) == "False"
-        drawn = syntax.argument(call, 3, "sampler") or syntax.argument(call, 4, "batch_sampler")
         has_batches = size is None or syntax.code(size) != "None"
         data = [*self._values(syntax.argument(call, 0, "dataset"), method)]
         is_stream = bool(data) and all(map(self._is_stream, data))
-        return is_off and drawn is None and has_batches and not is_stream
+        return is_off and not _is_drawn(call, method) and has_batches and not is_stream
 
     def _has_own_batches(self, call: cst.Call, method: cst.FunctionDef) -> bool:
         """Whether a call makes a loader of batches that Lightning knows no way to share out.

@@ -181,6 +181,8 @@ def test_lightning_shuffles_no_stream(data, is_said, tmp_path):
         ("made = [DataLoader([], batch_size=2)]\n        other = made\n        return other", 1),
         ("self.made = DataLoader([], batch_size=2)\n        return self.made", 1),
         ("self.probe = DataLoader([], batch_size=2)\n        return Mine()", 0),
+        ("drawn = None\n        return DataLoader([], batch_size=2, sampler=drawn)", 1),
+        ("return self.loader([])\n\n    def loader(self, rows):\n        " + LOADER, 1),
     ],
 )
 def test_a_loader_that_lightning_never_gets_is_not_spoken_of(lines, count, tmp_path):
