@@ -16,6 +16,7 @@ from det_compat.migrate.from_adapter.modules import (
 from det_compat.migrate.to_lightning.metrics.logged import EACH_BATCH
 from det_compat.migrate.to_lightning.metrics.names import numbers_definition, numbers_of
 from det_compat.migrate.to_lightning.metrics.unknown import are_unknown
+from det_compat.migrate.to_lightning.plan import UNUSED
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.metric_shapes import Shapes
 from det_compat.migrate.tree.transformers import CannotRewriteError
@@ -195,6 +196,13 @@ def with_every_optimizer(node: cst.ClassDef) -> cst.ClassDef:
     return syntax.with_body(node, lines)
 
 
+#: Of each optimizer's loss, the parameters of the others have no gradients.
+_SEVERAL = f"""\
+# several devices need pl.Trainer(strategy="{UNUSED}")
+# max_steps counts the steps of each optimizer
+"""
+
+
 def _without_automatic(init: cst.FunctionDef) -> cst.FunctionDef:
     """The ``__init__`` that leaves backward passes and steps to the training_step."""
     body = [*syntax.body_of(init)]
@@ -203,5 +211,5 @@ def _without_automatic(init: cst.FunctionDef) -> cst.FunctionDef:
     at = next((i for i, f in enumerate(funcs) if f.startswith("super(")), None)
     if at is None:
         raise CannotRewriteError("the __init__ of its LightningModule does not call super()")
-    manual = syntax.statement("self.automatic_optimization = False\n")
+    manual = syntax.statement(f"{_SEVERAL}self.automatic_optimization = False\n")
     return syntax.with_body(init, [*body[: at + 1], manual, *body[at + 1 :]])

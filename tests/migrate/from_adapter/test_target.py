@@ -40,6 +40,17 @@ def test_a_plain_trainer_trains_what_the_adapter_trained(tmp_path, capsys, monke
     ]
 
 
+def test_a_module_with_several_optimizers_says_what_a_trainer_needs(tmp_path):
+    texts, _ = migrated(tmp_path)
+    (text,) = (text for text in texts.values() if "class GAN(pl.LightningModule)" in text)
+    strategy = 'pl.Trainer(strategy="ddp_find_unused_parameters_true")'
+    assert (
+        f"        # several devices need {strategy}\n"
+        "        # max_steps counts the steps of each optimizer\n"
+        "        self.automatic_optimization = False\n"
+    ) in text
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_module_is_made_again_from_what_its_checkpoint_keeps(tmp_path, monkeypatch):
     texts, _ = migrated(tmp_path)
