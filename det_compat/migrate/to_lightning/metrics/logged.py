@@ -172,7 +172,7 @@ class Logged:
         if self.losses is not None and syntax.code(metrics) in self.losses | self._numbers:
             return f'{self.own}.log("loss", {syntax.code(metrics)}{self.options})'
         if not isinstance(metrics, cst.Dict):
-            if "none" in self._odd:
+            if "none" in self._odd or self._shown.have_text(metrics):
                 self._left_out.append("a text or None among these")
             is_known = self._is_known and not self._arrays.may_have(metrics)
             odd = self._odd if is_known else {*self._odd, "unknown"}
@@ -183,6 +183,9 @@ class Logged:
                 found = as_numbers(found)
             return f"{self.own}.log_dict({found}{self.options})"
         named = [made for found in metrics.elements for made in self._elements(found)]
+        stars = (e.value for e in metrics.elements if isinstance(e, cst.StarredDictElement))
+        if any(map(self._shown.have_text, stars)):
+            self._left_out.append("a text among these")
         if not named:
             return ""
         if len(named) != len(metrics.elements):

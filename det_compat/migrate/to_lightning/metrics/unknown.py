@@ -13,11 +13,13 @@ from det_compat.migrate.tree.metric_shapes import (
     Known,
     Shapes,
     is_many,
+    is_no_number,
     is_odd,
     is_scalar,
     metrics_of,
     odd_kinds,
     returned,
+    texts,
 )
 
 #: What these return is numbers by name.
@@ -197,6 +199,21 @@ class Shown:
                     continue
                 if len(names) == 1 or inner is None or not inner._is_part_number(names.index(name)):
                     yield line.value
+
+    def have_text(self, value: cst.BaseExpression, deep: int = 3) -> bool:
+        """Whether code of the project puts a text into a dict of metrics, which nobody logs."""
+        if (inner := self._called(value)) is None:
+            if not isinstance(value, cst.Name) or not deep:
+                return False
+            calls = syntax.find(self.method.body, cst.Call)
+            added = [c.args for c in calls if syntax.code(c.func) == f"{value.value}.update"]
+            parts = [*self._set_to(value.value), *(arg.value for args in added for arg in args)]
+            return any(self.have_text(part, deep - 1) for part in parts)
+        names = texts(inner.method)
+        return any(
+            is_no_number(each, names) and syntax.code(each) != "None"
+            for each in metrics_of(inner.method)
+        )
 
     def _is_entry_number(self, key: str) -> bool:
         """Whether an entry of the dicts that it returns is shown to be one number."""

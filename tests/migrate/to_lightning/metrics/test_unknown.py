@@ -97,6 +97,9 @@ def summary(pred):
 def nested(pred):
     return {"phase": None, "by": {"who": "me"}, "mean": pred.mean()}
 
+def named(pred):
+    return {"mean": pred.mean(), "phase": "warm" if len(pred) else None}
+
 def filled(pred):
     found = {}
     for name, value in summary(pred).items():
@@ -214,3 +217,19 @@ def test_a_metric_that_a_function_of_the_project_makes(line, tmp_path):
     assert all(isinstance(value, (float, int)) or value.numel() == 1 for value in logged.values())
     names = {"error", "recall", "best", "counts"}
     assert {*logged} - names <= {"all/recall", "all/best", "all/counts"}
+
+
+@pytest.mark.parametrize(
+    ("line", "is_marked"),
+    [
+        ('return {"error": batch.sum(), **s.named(batch)}', True),
+        ("return s.named(batch)", True),
+        ("found = s.named(batch)\n        return found", True),
+        ("found = {}\n        found.update(s.named(batch))\n        return found", True),
+        ("return s.summary(batch)", False),
+    ],
+)
+def test_texts_of_functions_of_the_project_are_left_out_with_a_mark(line, is_marked, tmp_path):
+    made, logged = validated(tmp_path, f"        {line}\n", False)
+    assert ("MIGRATE: Lightning logs numbers, and a text" in made) is is_marked
+    assert "phase" not in logged
