@@ -83,7 +83,7 @@ def with_what_refused_ones_use(results: Mapping[Path, FileResult]) -> dict[Path,
         if result.problem and not _is_unparsable(result.before):
             used |= dict.fromkeys(reached(path, texts)[1:], path)
     kept = {path for path in used if results[path].is_changed and not results[path].trials}
-    for path in {path for path, result in results.items() if result.is_changed} - kept:
+    for path in {path for path, result in results.items() if kept and result.is_changed} - kept:
         kept -= {*reached(path, texts)}
     return {
         **results,

@@ -242,6 +242,7 @@ class Lightning(Target):
         source = self._read[path]
         classes = {scope.name: self._bases(scope) for scope in source.facts.classes.values()}
         scripts = (each for each in self.sources if path in self.analysis.imported(each))
+        asks_steps = self._says(b"first_step")
         return LightningFile(
             source.symbols,
             plans=self._plans_of(path),
@@ -263,7 +264,7 @@ class Lightning(Target):
             asks_outputs=self._asks_outputs,
             asked=self._importers.asked(path),
             **(of_script(path, scripts) if b".fit(" in self.sources[path] else {}),
-            batches_per_step=step_of(path, self._plans_of(path)),
+            batches_per_step=step_of(path, self._plans_of(path) if asks_steps else ()),
             asking=self._asking,
             elsewhere=self.elsewhere,
             imported=of_samplers(path, self.sources),

@@ -87,7 +87,7 @@ def _with_state_in_fit(tree: cst.Module, file: LightningFile) -> cst.Module:
         reached = {each for p in family for each in p.reached(*VALIDATING)}
         starts = [each for each in own if each in reached or each in _HOOKS]
         families[name] = Moving(own, starts, file, read, emptied)
-    every = {a for each in families.values() for a in each.trained}
+    every = {a for each in families.values() for a in each.trained} if callbacks else set[str]()
 
     def kept(node: cst.ClassDef) -> cst.ClassDef:
         name, own = node.name.value, syntax.methods(node)

@@ -36,7 +36,7 @@ def asking_trained(
     body = _with_trainer_first(body, context, symbols)
     trial, lines, is_trained = "", [*body], False
     for index, line in enumerate(body):
-        if not is_trained:
+        if not (is_trained and trial.isidentifier()):
             lines[index] = line = ranked(line, context, symbols)
         func = syntax.code(getattr(syntax.call_of(line), "func", cst.Pass()))
         if func.rpartition(".")[2] in trials:

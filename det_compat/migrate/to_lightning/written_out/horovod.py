@@ -44,7 +44,8 @@ _LEFT = "Lightning starts no Horovod, which this needs: torch.distributed has it
 
 def write_out_horovod(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Ask torch what a file asked Horovod for."""
-    own = _imported(tree) if file.plans else {}
+    is_named = file.plans and syntax.has_attribute(tree, "torch")
+    own = _imported(tree) if is_named else {}
     if not own and not file.symbols.has_below(_PACKAGE.rstrip(".")):
         return tree
     asking = _Asking(file, own)

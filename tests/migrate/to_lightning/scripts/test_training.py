@@ -1193,3 +1193,16 @@ def test_a_copy_that_only_the_context_was_given_goes_with_it(tmp_path: Path) -> 
     made = rewritten(tmp_path, f"{HEAD}{source}\n\n{textwrap.dedent(before)}")
     assert "trainer.fit(Trial(config))" in made
     assert "asdict" not in made
+
+
+def test_a_rank_that_is_asked_for_where_no_variable_has_the_trial(tmp_path: Path) -> None:
+    before = """
+    def main():
+        with pytorch.init() as context:
+            trainer = pytorch.Trainer(Trial(context), context)
+            trainer.fit(max_length=pytorch.Epoch(2))
+            print(context.distributed.rank, context.distributed.size)
+    """
+    made = script(tmp_path, before)
+    assert "print(rank_zero_only.rank, trainer.world_size)" in made
+    assert "MIGRATE" not in made
