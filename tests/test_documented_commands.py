@@ -91,7 +91,9 @@ PRINTS = {
     "python main.py fit --config const.lightning.yaml": r"`max_epochs=2` reached",
     "python main.py fit --config const.lightning.yaml --ckpt_path migrated.ckpt "
     "--trainer.max_epochs 4": r"Restored all states(.|\n)*`max_epochs=4` reached",
-    "det-compat migrate model_def.py --to lightning --config const.yaml --write": "3 files written",
+    "det-compat migrate model_def.py --to lightning --config const.yaml --write": (
+        "3 of 4 files written"
+    ),
     "det-compat verify old.py:MyTrial model_def.py:MyTrial --config const.yaml --batches 100": (
         "identical: 16 batches"
     ),
