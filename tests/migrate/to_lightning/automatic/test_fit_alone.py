@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Any
 
 import pytest
-import pytorch_lightning as pl
 
 from tests.migrate.rewriting import HEADER, TRIAL, method, rewritten, trial
+from tests.migrate.to_lightning.automatic.validating import rate_after
 
 FIT = 'if self.trainer.state.fn == "fit":\n'
 MADE = "torch.optim.lr_scheduler.ReduceLROnPlateau(self.opt, patience=0)"
@@ -100,21 +99,8 @@ def late() -> str:
 def test_a_validation_alone_leaves_the_learning_rate_which_fit_changes(tmp_path, source):
     made = rewritten(tmp_path, source.replace(*ROWS))
     assert "MIGRATE" not in made
-    space: dict[str, Any] = {"__name__": "made"}
-    exec(made.replace("DataLoader([]", "DataLoader(list(torch.ones(4, 2))"), space)
-    loud = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
-    quiet: dict[str, Any] = {**dict.fromkeys(loud, False), "accelerator": "cpu"}
-    module = space["Trial"](global_batch_size=2)
-    for _ in range(3):
-        pl.Trainer(**quiet).validate(module, verbose=False)
-    trainer = pl.Trainer(max_epochs=2, **quiet)
-    trainer.fit(module)
-    (group,) = trainer.optimizers[0].param_groups
     # The second validation of two is no better than the first one.
-    assert group["lr"] == pytest.approx(0.01)
-    for _ in range(3):
-        trainer.validate(module, verbose=False)
-    assert group["lr"] == pytest.approx(0.01)
+    assert rate_after(made) == pytest.approx(0.01)
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Any
 
 import pytest
-import pytorch_lightning as pl
 
 from tests.migrate.rewriting import HEADER, method, rewritten, trial
+from tests.migrate.to_lightning.automatic.validating import rate_after
 
 FIT = 'if self.trainer.state.fn == "fit":\n'
 ONE = '    def evaluate_batch(self, batch):\n        return {"error": self.model(batch).sum()}\n'
@@ -76,21 +75,8 @@ def following(lines: str) -> str:
 def test_a_validation_alone_moves_nothing_that_fit_goes_by(tmp_path, source):
     made = rewritten(tmp_path, source)
     assert "MIGRATE" not in made
-    space: dict[str, Any] = {"__name__": "made"}
-    exec(made.replace("DataLoader([]", "DataLoader(list(torch.ones(4, 2))"), space)
-    loud = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
-    quiet: dict[str, Any] = {**dict.fromkeys(loud, False), "accelerator": "cpu"}
-    module = space["Trial"](global_batch_size=2)
-    for _ in range(3):
-        pl.Trainer(**quiet).validate(module, verbose=False)
-    trainer = pl.Trainer(max_epochs=2, **quiet)
-    trainer.fit(module)
-    (group,) = trainer.optimizers[0].param_groups
     # The second validation of two is no better than the first one.
-    assert group["lr"] == pytest.approx(0.05)
-    for _ in range(3):
-        trainer.validate(module, verbose=False)
-    assert group["lr"] == pytest.approx(0.05)
+    assert rate_after(made) == pytest.approx(0.05)
 
 
 READ = (LOSS, f"{LOSS} * (1 + self.seen)")

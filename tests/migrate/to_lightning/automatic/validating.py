@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytorch_lightning as pl
+
+
+def rate_after(made: str) -> float:
+    """The learning rate of a module after two epochs of fit, between validations that are none."""
+    space: dict[str, Any] = {"__name__": "made"}
+    exec(made.replace("DataLoader([]", "DataLoader(list(torch.ones(4, 2))"), space)
+    loud = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
+    quiet: dict[str, Any] = {**dict.fromkeys(loud, False), "accelerator": "cpu"}
+    module = space["Trial"](global_batch_size=2)
+    for _ in range(3):
+        pl.Trainer(**quiet).validate(module, verbose=False)
+    trainer = pl.Trainer(max_epochs=2, **quiet)
+    trainer.fit(module)
+    (group,) = trainer.optimizers[0].param_groups
+    rate: float = group["lr"]
+    for _ in range(3):
+        trainer.validate(module, verbose=False)
+    assert group["lr"] == rate
+    return rate
