@@ -7,19 +7,11 @@ import textwrap
 import pytest
 
 from tests.migrate.rewriting import HEADER, TRIAL, method, rewritten, trial
-from tests.migrate.to_lightning.automatic.validating import rate_after
+from tests.migrate.to_lightning.automatic.validating import FIT, ONE, WHOLE, rate_after
 
-FIT = 'if self.trainer.state.fn == "fit":\n'
 MADE = "torch.optim.lr_scheduler.ReduceLROnPlateau(self.opt, patience=0)"
 WRAP = "context.wrap_lr_scheduler(self.plateau, LRScheduler.StepMode.MANUAL_STEP)"
 KEPT = f"lr=0.1))\n        self.plateau = {MADE}\n        {WRAP}\n"
-ONE = '    def evaluate_batch(self, batch):\n        return {"error": self.model(batch).sum()}\n'
-WHOLE = """\
-    def evaluate_full_dataset(self, data_loader):
-        error = sum(float(self.model(batch).sum() * 0 + 1) for batch in data_loader)
-{0}
-        return {{"error": error}}
-"""
 ROWS = ("DataLoader([], batch", "DataLoader(list(torch.ones(8, 2)), batch")
 CALLBACK = """\
 from determined.pytorch import PyTorchCallback

@@ -7,16 +7,8 @@ import textwrap
 import pytest
 
 from tests.migrate.rewriting import HEADER, method, rewritten, trial
-from tests.migrate.to_lightning.automatic.validating import rate_after
+from tests.migrate.to_lightning.automatic.validating import FIT, ONE, WHOLE, rate_after
 
-FIT = 'if self.trainer.state.fn == "fit":\n'
-ONE = '    def evaluate_batch(self, batch):\n        return {"error": self.model(batch).sum()}\n'
-WHOLE = """\
-    def evaluate_full_dataset(self, data_loader):
-        error = sum(float(self.model(batch).sum() * 0 + 1) for batch in data_loader)
-{0}
-        return {{"error": error}}
-"""
 START = "lr=0.1))\n"
 LOSS = "loss = self.model(batch).sum()"
 

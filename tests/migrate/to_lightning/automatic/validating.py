@@ -4,6 +4,15 @@ from typing import Any
 
 import pytorch_lightning as pl
 
+FIT = 'if self.trainer.state.fn == "fit":\n'
+ONE = '    def evaluate_batch(self, batch):\n        return {"error": self.model(batch).sum()}\n'
+WHOLE = """\
+    def evaluate_full_dataset(self, data_loader):
+        error = sum(float(self.model(batch).sum() * 0 + 1) for batch in data_loader)
+{0}
+        return {{"error": error}}
+"""
+
 
 def rate_after(made: str) -> float:
     """The learning rate of a module after two epochs of fit, between validations that are none."""
