@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ sys.path.insert(0, str(PARITY))
 
 from cases import CASES
 from compare import SECTIONS, WEIGHTS, load, report
-from runner import run_driver
+from runner import SIDES, run_driver
 
 # What is left out expects an error, or something that only a CPU has.
 PLAIN = [case for case in CASES if not case.differs and 1 in case.ranks]
@@ -25,15 +26,18 @@ PLAIN = [case for case in CASES if not case.differs and 1 in case.ranks]
 
 @pytest.fixture(scope="module")
 def dumps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """What each side has dumped; a process of its own for a side, which runs all cases."""
+    """What each side has dumped; a process of its own for a side, side by side."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PARITY_DEVICE", "cuda")
         patch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        found = {}
-        for side in ("determined", "det_compat", "lightning"):
-            found[side] = tmp_path_factory.mktemp(side)
+        found = {side: tmp_path_factory.mktemp(side) for side in SIDES}
+
+        def run(side: str) -> None:
             names = [case.name for case in PLAIN if case.lightning or side != "lightning"]
             run_driver(side, 1, found[side], names)
+
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(run, SIDES))
         return found
 
 

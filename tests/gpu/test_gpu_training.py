@@ -167,6 +167,7 @@ def test_a_compiled_model(device: str) -> None:
     assert all(torch.allclose(*pair) for pair in zip(found, expected, strict=True))
 
 
+@pytest.mark.filterwarnings("ignore:GPU available but not used")
 @pytest.mark.parametrize("first", ["device", "cpu"])
 def test_checkpoints_across_devices(first: str, device: str, tmp_path: Path) -> None:
     class Equal(Linear):
@@ -232,6 +233,10 @@ def test_peak_memory_is_that_of_plain_pytorch(device: str) -> None:
         pytest.skip("a CPU does not count its peak memory")
 
     class Long(Linear):
+        def sgd(self) -> torch.optim.Optimizer:
+            """A rate at which losses of one row each do not grow without end."""
+            return torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9)
+
         def build_training_data_loader(self) -> Any:
             return DataLoader(rows(10_000), batch_size=1)
 
