@@ -94,7 +94,9 @@ def numbers_in(metrics: Mapping[str, Any]) -> dict[str, float]:
 def _numbers(value: Any) -> list[float]:
     if isinstance(value, (list, tuple)):
         return [number for each in value for number in _numbers(each)]
-    if not isinstance(value, (numbers.Real, np.ndarray, np.generic, torch.Tensor)):
+    if isinstance(value, torch.Tensor):
+        return [] if value.is_complex() else value.detach().double().flatten().tolist()
+    if not isinstance(value, (numbers.Real, np.ndarray, np.generic)):
         return []
     array = np.asarray(value)
     return [float(number) for number in array.ravel()] if array.dtype.kind in "biuf" else []

@@ -124,6 +124,7 @@ def test_precisions_of_the_trainer(precision: Any, device: str) -> None:
     assert all(value.isfinite().all() for value in weights(module).values())
 
 
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype feature")
 @pytest.mark.parametrize("flags", [{}, {"accumulate_grad_batches": 2}, {"gradient_clip_val": 1.0}])
 def test_no_batch_waits_for_the_device(flags: dict[str, Any], device: str) -> None:
     """A wait within the batches 5 to 15 of a period is an error of CUDA's own.

@@ -8,6 +8,7 @@ from det_compat.config import ExperimentConfig
 from det_compat.config.flat import flat_values
 from det_compat.migrate.configs import BATCHES, aggregating, configs_of
 from det_compat.migrate.review.project import Code, Finding, Text, imports, methods, written
+from det_compat.migrate.tree.marks import PRECISION_FLAG
 
 _SECTIONS = {"data_config", "experiment_config"}
 
@@ -134,7 +135,7 @@ def _flags(config: ExperimentConfig, is_done: bool, *, says: bool) -> Iterator[s
             "this steps after each"
         )
     if config.optimizations.mixed_precision not in (None, "O0"):
-        yield 'pl.Trainer(precision="16-mixed")'
+        yield PRECISION_FLAG
     if config.optimizations.gradient_compression and config.slots_per_trial > 1:
         yield "pl.Trainer(strategy=DDPStrategy(ddp_comm_hook=fp16_compress_hook))"
 

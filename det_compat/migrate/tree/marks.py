@@ -14,8 +14,11 @@ from det_compat.migrate.tree import syntax
 MARK = "# MIGRATE:"
 #: The heading for what has none of its own.
 REST = "MIGRATION.md#what-migrate-leaves-to-you"
-#: What is said wherever Determined's mixed precision was asked for.
-PRECISION = 'mixed precision is pl.Trainer(precision="16-mixed")'
+#: What is said wherever Determined's mixed precision was asked for: "16-mixed" scales gradients.
+PRECISION_FLAG = (
+    'pl.Trainer(precision="16-mixed"), or "bf16-mixed" if the module clips after manual_backward'
+)
+PRECISION = f"mixed precision is {PRECISION_FLAG}"
 PRECISION_LINK = "MIGRATION.md#nvidia-apex"
 
 _Node = TypeVar("_Node", bound=cst.CSTNode)

@@ -227,7 +227,7 @@ def test_the_numbers_in_metrics():
         "loss": torch.ones(()),
         "lr": [0.5, numpy.float32(0.25)],
         "confusion": numpy.array([[1, 0], [2, 3]]),
-        "one": torch.ones(1),
+        "one": torch.ones(1, dtype=torch.bfloat16),
         "text": "epoch 1",
         "texts": numpy.array(["a"]),
         "none": None,

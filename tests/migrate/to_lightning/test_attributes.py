@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from det_compat.migrate.tree.marks import PRECISION, PRECISION_LINK, comment
 from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
 
@@ -62,8 +63,8 @@ def test_mixed_precision_is_never_dropped_in_silence(tmp_path):
     calls = f"if self.mixed{call}elif self.more{call}else{call}\n"
     change = ("self.context = context\n", f"self.context = context\n        {calls}")
     made = rewritten(tmp_path, trial(change))
-    mark = '    # MIGRATE: mixed precision is pl.Trainer(precision="16-mixed"); see MIGRATION.md#'
-    assert f"{mark}nvidia-apex\n    def __init__(" in made
+    mark = comment(PRECISION, PRECISION_LINK)
+    assert f"    {mark}\n    def __init__(" in made
     assert "if self.mixed" not in made
     assert rewritten(tmp_path, made) == made
 
