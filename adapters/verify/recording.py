@@ -155,9 +155,11 @@ def _mentions(module_cls: type, name: str) -> bool:
 
 def _beside(parameters: Mapping[str, inspect.Parameter]) -> set[str]:
     """What a constructor needs by position, which a script gives: it may be all hyperparameters."""
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    needed = {name for name, p in parameters.items() if p.kind is kind and p.default is p.empty}
-    return needed - {"self"}
+    return {*_needed(parameters, inspect.Parameter.POSITIONAL_OR_KEYWORD)} - {"self"}
+
+
+def _needed(parameters: Mapping[str, inspect.Parameter], *kinds: Any) -> list[str]:
+    return [name for name, p in parameters.items() if p.kind in kinds and p.default is p.empty]
 
 
 HPARAMS = "hparams"
@@ -322,15 +324,24 @@ def _longest(arguments: dict[str, Any], epoch_batches: int) -> int:
 def _given_hparams(trial_cls: Any) -> Any:
     """The trial class; one that is given the hyperparameters beside the context gets them."""
     parameters = [*inspect.signature(trial_cls.__init__).parameters.items()][2:]
-    names = _beside(dict(parameters))
-    if HPARAMS not in names and len(names) != 1:
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    names = _needed(dict(parameters), *kinds)
+    if not names:
         return trial_cls
-    name = HPARAMS if HPARAMS in names else names.pop()
+    if len(names) > 1:
+        others = ", ".join(name for name in names if name != HPARAMS)
+        known = f"only a script knows what {trial_cls.__name__} takes as {others}"
+        raise UnknownArgumentsError(known)
+    (name,) = names
 
     def __init__(self: Any, context: Any, **kwargs: Any) -> None:
         trial_cls.__init__(self, context, **{name: context.get_hparams(), **kwargs})
 
     return type(trial_cls)(trial_cls.__name__, (trial_cls,), {"__init__": __init__})
+
+
+class UnknownArgumentsError(TypeError):
+    """A class takes more beside its context than the hyperparameters."""
 
 
 def main(folders: list[str]) -> None:
@@ -346,6 +357,9 @@ def main(folders: list[str]) -> None:
             trial_cls, logs = getattr(module, name), str(folder / "logs")
             recording = record(trial_cls, pair["arguments"], pair["batches"], pair["seed"], logs)
             torch.save(vars(recording), folder / RECORDING)
+        except UnknownArgumentsError as error:
+            verdict = Verdict(unrepeated=str(error))
+            (folder / VERDICT).write_text(json.dumps(asdict(verdict)))
         # The comparison reports whatever the user's code raises.
         except (Exception, SystemExit) as error:
             verdict = Verdict(original_error=described(error))

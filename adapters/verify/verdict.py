@@ -30,7 +30,8 @@ class Verdict:
         difference: the first difference that was found; ``""`` if there is none.
         imports: whether the migrated file could be imported without Determined and det_compat.
         original_error, migrated_error: what kept one of them from training.
-        unrepeated: what the original itself does otherwise when it trains again; ``""`` if nothing.
+        unrepeated: why the original is no measure: what it does otherwise when it trains again, or
+            what only a script makes it with; ``""`` if it is one.
         uncompared: the metrics that the original reports otherwise when it trains again.
     """
 

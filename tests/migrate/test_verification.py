@@ -164,6 +164,16 @@ def test_a_trial_has_the_hyperparameters_that_its_script_says(tmp_path, capsys, 
     assert last.endswith("train.py:Trial: verified: 4 batches, every tensor bit for bit")
 
 
+def test_what_only_a_script_can_make_is_no_failure_of_the_original(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "executable", executable())
+    text = SCRIPT.replace("def __init__(self, context", "def __init__(self, context, data, *, size")
+    assert text != SCRIPT
+    (tmp_path / "train.py").write_text(text)
+    assert main(["migrate", str(tmp_path), "--to", "lightning", "--verify"]) == 1
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert "Trial: not verified, because only a script knows what Trial takes as data, size" in last
+
+
 def test_a_trial_whose_hyperparameters_nobody_tells_says_so(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sys, "executable", executable())
     given = '{"lr": args.lr, "width": args.width}'
