@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import subprocess
-import sys
 
 import pytest
 import torch
 
 from det_compat.pytorch import DataLoader, adapt_batch_sampler, samplers
 from tests.migrate.rewriting import rewritten, trial
+from tests.preloaded import python
 
 SOURCE = """\
 from determined.pytorch import samplers
@@ -147,7 +146,8 @@ def test_each_of_two_processes_trains_with_the_batches_that_it_had(tmp_path):
         ("import DataLoader", "import samplers, DataLoader"),
     )
     (tmp_path / "train.py").write_text(rewritten(tmp_path, source) + _TWO_PROCESSES)
-    subprocess.run([sys.executable, "train.py"], cwd=tmp_path, check=True, capture_output=True)
+    ran = python("train.py", cwd=tmp_path, side="neither")
+    assert not ran.returncode, ran.stderr
     for rank in range(2):
         chain = torch.utils.data.BatchSampler(range(11), 2, drop_last=False)
         chain = samplers.ReproducibleShuffleBatchSampler(chain, 3)
