@@ -13,9 +13,10 @@ from pathlib import Path
 import libcst as cst
 
 from det_compat.migrate.review.project import Code, written
+from det_compat.migrate.shapes.known import Shapes
+from det_compat.migrate.shapes.values import is_scalar
 from det_compat.migrate.to_lightning.taken.reserved import HOOKS, KEPT, RESERVED
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.metric_shapes import Shapes, is_scalar
 from det_compat.migrate.tree.transformers import CannotRewriteError
 
 #: What Lightning does with these is what the adapter did; the trial's loaders hide the module's.

@@ -6,8 +6,9 @@ from typing import TypeGuard
 import libcst as cst
 from libcst.helpers import ensure_type
 
+from det_compat.migrate.shapes.returned import all_scalar, returned
+from det_compat.migrate.shapes.values import assigned, is_scalar
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.metric_shapes import all_scalar, assigned, is_scalar, returned
 
 
 def without_model(line: cst.FunctionDef, model: str = "model") -> cst.FunctionDef:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from det_compat.analysis.expressions import words
+from det_compat.migrate.shapes.values import assigned
 from det_compat.migrate.to_lightning.metrics.names import are_shared, every_name, known_names
 from det_compat.migrate.to_lightning.optimization.kept import Wrapping, called_often, wrappings
 from det_compat.migrate.to_lightning.optimization.step_modes import (
@@ -17,7 +18,6 @@ from det_compat.migrate.to_lightning.optimization.step_modes import (
     step_mode,
 )
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.parameters import distinct
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import (

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from det_compat.migrate.shapes.known import Shapes
 from det_compat.migrate.to_lightning.automatic.by_hand import without_stepping
 from det_compat.migrate.to_lightning.automatic.deciding import (
     backward_and_step,
@@ -26,9 +27,6 @@ from det_compat.migrate.to_lightning.optimization.stepping import clipping, with
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import above, comments_of
-from det_compat.migrate.tree.metric_shapes import (
-    Shapes,
-)
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.walking import below
 

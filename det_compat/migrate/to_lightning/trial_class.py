@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from det_compat.migrate.line_length import spaced
+from det_compat.migrate.shapes.known import Shapes
+from det_compat.migrate.shapes.returned import gives_dicts
 from det_compat.migrate.to_lightning import modes
 from det_compat.migrate.to_lightning.callbacks import configure_callbacks
 from det_compat.migrate.to_lightning.class_facts import BATCH_METHODS, EVALUATIONS, asks_sizes
@@ -62,7 +64,6 @@ from det_compat.migrate.to_lightning.taken.renaming import left_to_base
 from det_compat.migrate.to_lightning.written_out import lengths
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import comment, marked
-from det_compat.migrate.tree.metric_shapes import Shapes, gives_dicts
 from det_compat.migrate.tree.trial_attributes import VALIDATING, reachable
 
 

@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
 
+from det_compat.migrate.shapes.values import assigned
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import above
-from det_compat.migrate.tree.metric_shapes import assigned
 
 
 def loss_of(method: cst.FunctionDef, index: int, backward: cst.Call) -> cst.BaseExpression:

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 import libcst as cst
 from libcst import ensure_type
 
+from det_compat.migrate.shapes.values import assigned
 from det_compat.migrate.to_lightning.data.loaders import NAMES
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import above, comments_of
-from det_compat.migrate.tree.metric_shapes import assigned
 
 _SAID = cst.EmptyLine(comment=cst.Comment("# another fit() does this to the same data once more"))
 _ADDING = ("append", "extend", "insert")

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import libcst as cst
 
+from det_compat.migrate.shapes.values import assigned
 from det_compat.migrate.to_lightning.class_facts import WrappedModel
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.to_lightning.transformer import LightningTransformer
@@ -13,7 +14,6 @@ from det_compat.migrate.to_lightning.written_out.samplers import ADAPTED_LOADER,
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.file import Line, Lines
-from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import attributes_changed, reachable, values_set
 

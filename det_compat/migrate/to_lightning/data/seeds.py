@@ -10,6 +10,7 @@ from functools import cache
 
 import libcst as cst
 
+from det_compat.migrate.shapes.values import assigned
 from det_compat.migrate.to_lightning.data.copied import with_word_of_copies
 from det_compat.migrate.to_lightning.data.loaded_again import once
 from det_compat.migrate.to_lightning.data.loaders import NAMES
@@ -18,7 +19,6 @@ from det_compat.migrate.to_lightning.data.started import with_word_of_pools
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.marks import above
-from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import reachable
 

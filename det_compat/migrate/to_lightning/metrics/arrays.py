@@ -7,9 +7,10 @@ from functools import lru_cache
 
 import libcst as cst
 
+from det_compat.migrate.shapes.known import Shapes
+from det_compat.migrate.shapes.values import assigned
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import parsed
-from det_compat.migrate.tree.metric_shapes import Shapes, assigned
 
 #: How an object is called: a loss by ``forward``, a function of a class's own by ``__call__``.
 _CALLED = ("forward", "__call__")

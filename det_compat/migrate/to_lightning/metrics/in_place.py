@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
-from det_compat.migrate.tree.metric_shapes import metrics_of
+from det_compat.migrate.shapes.returned import metrics_of
 from det_compat.migrate.tree.syntax import code, find, self_name
 
 

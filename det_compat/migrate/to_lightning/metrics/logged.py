@@ -7,6 +7,17 @@ from typing import TypeAlias
 import libcst as cst
 from libcst.helpers import ensure_type
 
+from det_compat.migrate.shapes.known import Shapes
+from det_compat.migrate.shapes.returned import numbers, odd_kinds
+from det_compat.migrate.shapes.texts import is_dict, is_no_number, may_be_none, nones, texts
+from det_compat.migrate.shapes.values import (
+    assigned,
+    is_array,
+    is_list,
+    is_many,
+    is_part,
+    without_numpy,
+)
 from det_compat.migrate.to_lightning.metrics.arrays import Arrays
 from det_compat.migrate.to_lightning.metrics.branches import joined, without_last
 from det_compat.migrate.to_lightning.metrics.names import (
@@ -24,22 +35,6 @@ from det_compat.migrate.to_lightning.metrics.unknown import Shown, are_unknown
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.marks import above, comments_of, marked
-from det_compat.migrate.tree.metric_shapes import (
-    Shapes,
-    assigned,
-    is_array,
-    is_dict,
-    is_list,
-    is_many,
-    is_no_number,
-    is_part,
-    may_be_none,
-    nones,
-    numbers,
-    odd_kinds,
-    texts,
-    without_numpy,
-)
 
 _Known: TypeAlias = dict[str, cst.BaseExpression | None]
 #: Each batch counts the same, as in Determined, whatever its size, and those of all processes do;

@@ -6,8 +6,9 @@ from typing import Any
 
 import libcst as cst
 
+from det_compat.migrate.shapes.returned import numbers
+from det_compat.migrate.shapes.values import assigned, is_array, is_many, is_part
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.metric_shapes import assigned, is_array, is_many, is_part, numbers
 
 _Methods = Mapping[str, cst.FunctionDef]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from det_compat.analysis.expressions import words
+from det_compat.migrate.shapes.known import Shapes
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.metric_shapes import Shapes
 
 _NUMBERS = words("item float int len round numpy tolist bool str")
 #: Functions of torch whose result is on the CPU, unless they are told otherwise.

@@ -7,20 +7,11 @@ from functools import cached_property
 
 import libcst as cst
 
+from det_compat.migrate.shapes.known import Shapes
+from det_compat.migrate.shapes.returned import metrics_of, odd_kinds, returned
+from det_compat.migrate.shapes.texts import is_no_number, texts
+from det_compat.migrate.shapes.values import ONE, Known, is_many, is_odd, is_scalar
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.metric_shapes import (
-    ONE,
-    Known,
-    Shapes,
-    is_many,
-    is_no_number,
-    is_odd,
-    is_scalar,
-    metrics_of,
-    odd_kinds,
-    returned,
-    texts,
-)
 
 #: What these return is numbers by name.
 _NUMBERS = re.compile(

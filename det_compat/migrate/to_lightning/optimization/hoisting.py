@@ -10,6 +10,7 @@ from pathlib import Path
 import libcst as cst
 from libcst.helpers import ensure_type
 
+from det_compat.migrate.shapes.values import assigned
 from det_compat.migrate.to_lightning.class_facts import calls
 from det_compat.migrate.to_lightning.optimization.step_modes import hand_modes_on
 from det_compat.migrate.to_lightning.optimization.wrapping import (
@@ -20,7 +21,6 @@ from det_compat.migrate.to_lightning.optimization.wrapping import (
 )
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
-from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.transformers import ScopedTransformer
 

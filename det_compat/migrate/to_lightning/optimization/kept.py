@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from det_compat.migrate.shapes.values import assigned
 from det_compat.migrate.to_lightning.optimization.step_modes import kept_mode
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line
-from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.symbols import Symbols
 
 #: What names are made from that a dict has as its keys.

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 import libcst as cst
 from libcst.helpers import ensure_type
 
+from det_compat.migrate.shapes.values import assigned
 from det_compat.migrate.to_lightning.class_facts import (
     WrappedScheduler,
     step_mode_of,
@@ -22,7 +23,6 @@ from det_compat.migrate.to_lightning.optimization.step_modes import (
 from det_compat.migrate.to_lightning.plan import TOTAL_BATCH, LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import FileTransformer, Line, Lines
-from det_compat.migrate.tree.metric_shapes import assigned
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import is_there, of_self
 

@@ -4,13 +4,9 @@ import libcst as cst
 import pytest
 import torch
 
-from det_compat.migrate.tree.metric_shapes import (
-    all_scalar,
-    is_many,
-    is_no_number,
-    is_scalar,
-    odd_kinds,
-)
+from det_compat.migrate.shapes.returned import all_scalar, odd_kinds
+from det_compat.migrate.shapes.texts import is_no_number
+from det_compat.migrate.shapes.values import is_many, is_scalar
 from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
 

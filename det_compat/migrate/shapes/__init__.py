@@ -1,0 +1,1 @@
+"""What is known of the shape of metrics without running anything."""

@@ -1,0 +1,221 @@
+"""Values: whether they are one number, several, or a part of several."""
+
+import re
+from typing import TypeAlias
+
+import libcst as cst
+
+from det_compat.analysis.expressions import words
+from det_compat.migrate.shapes.texts import is_dict
+from det_compat.migrate.tree.syntax import argument, code, find, pairs
+
+_SCALAR_METHODS = words("mean sum item max min norm prod std var numel size dim")
+_SCALAR_FUNCTIONS = words("float int len round abs error_rate perf_counter time")
+_LOSSES = words(
+    "cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss binary_cross_entropy kl_div "
+    "binary_cross_entropy_with_logits huber_loss"
+)
+_MANY = words(
+    "stack cat concatenate tolist split get_last_lr get_lr bincount diagonal diag histc softmax "
+    "unique nonzero arange linspace confusion_matrix zeros_like ones_like full_like"
+)
+#: Methods whose results have as many numbers as what they are called on.
+_ELEMENTWISE = words(
+    "detach clone cpu cuda to float double half long int bool abs sqrt exp log sigmoid"
+)
+#: Methods that compare each number of a tensor with others.
+_COMPARISONS = words("eq ne lt le gt ge isclose")
+_REDUCTIONS = words("mean sum std var prod amax amin argmax argmin nanmean logsumexp")
+_LIBRARIES = ("torch", "np", "numpy")
+_COLLECTIONS = words("list tuple set frozenset sorted reversed range map filter zip")
+_RATES = ("get_last_lr", "get_lr")
+#: Functions of libraries that make one number of all that they are given.
+_OF_ALL = words(
+    "mean sum std var prod max min median norm nanmean nansum nanstd nanmax nanmin average "
+    "count_nonzero trace dist logsumexp"
+)
+_OF_EACH = _ELEMENTWISE | words("tensor as_tensor array asarray float32 float64")
+_ARITHMETIC = words("add sub mul div true_divide add_ sub_ mul_ div_ clamp clip pow")
+#: Those of sklearn, unless they are told to give one for each class.
+_SCORES = words(
+    "accuracy_score balanced_accuracy_score precision_score recall_score f1_score fbeta_score "
+    "jaccard_score roc_auc_score average_precision_score matthews_corrcoef cohen_kappa_score "
+    "mean_squared_error mean_absolute_error r2_score log_loss auc"
+)
+_SIZE = re.compile(r"(?s).*\.(shape|size\(\)|get_last_lr\(\))\[-?\d\]")
+_FILLED = words("zeros ones full empty rand randn")
+_OF_LAYERS = ("weight", "bias")
+_ARRAYS = words("np.array np.asarray numpy.array numpy.asarray")
+Known: TypeAlias = dict[str, cst.BaseExpression | None]
+#: What stands for what a function returns.
+ONE, SEVERAL = cst.Integer("0"), cst.List([])
+
+
+def assigned(method: cst.FunctionDef) -> Known:
+    """What each local variable of a method is; None if it is set more than once."""
+    found: dict[str, cst.BaseExpression | None] = {}
+    for line in find(method.body, cst.Assign):
+        for target, value in pairs(line):
+            # Of one value that is taken apart, no part is known.
+            is_part = value is line.value and all(target is not t.target for t in line.targets)
+            found[code(target)] = None if is_part or code(target) in found else value
+    for changed in find(method.body, cst.AugAssign):
+        found[code(changed.target)] = None
+    return found
+
+
+def is_scalar(node: cst.BaseExpression, known: Known, deep: int = 5) -> bool:
+    """Whether a value is sure to be one number, a tensor of one element included."""
+    if isinstance(node, (cst.Integer, cst.Float)):
+        return True
+    if isinstance(node, (cst.Name, cst.Attribute)):
+        value = known.get(code(node))
+        return value is not None and deep > 0 and is_scalar(value, known, deep - 1)
+    if isinstance(node, cst.BinaryOperation):
+        return is_scalar(node.left, known, deep) and is_scalar(node.right, known, deep)
+    if isinstance(node, cst.UnaryOperation):
+        return is_scalar(node.expression, known, deep)
+    if isinstance(node, cst.IfExp):
+        return is_scalar(node.body, known, deep) and is_scalar(node.orelse, known, deep)
+    if isinstance(node, cst.Subscript):
+        is_size = _SIZE.fullmatch(code(node))
+        return bool(is_size) or code(node) in ('losses["loss"]', "losses['loss']")
+    return isinstance(node, cst.Call) and _returns_scalar(node, known, deep)
+
+
+def _returns_scalar(call: cst.Call, known: Known, deep: int) -> bool:
+    name = code(call.func).rpartition(".")[2]
+    if (result := known.get(f"{code(call.func)}()")) is not None:
+        return result is ONE
+    if name in _LOSSES:
+        return argument(call, 99, "reduction") is None
+    if name in _SCORES:
+        given = (argument(call, 99, option) for option in ("average", "multioutput"))
+        return all(each is None or code(each) != "None" for each in given)
+    values = [arg.value for arg in call.args]
+    are_scalar = all(is_scalar(value, known, deep) for value in values)
+    if not isinstance(call.func, cst.Attribute):
+        return name in _SCALAR_FUNCTIONS or (
+            name in ("max", "min") and len(values) > 1 and are_scalar
+        )
+    owner = code(call.func.value)
+    if owner in _LIBRARIES:
+        is_one = len(call.args) == 1 and call.args[0].keyword is None
+        return is_one and (name in _OF_ALL or (name in _OF_EACH and are_scalar))
+    if owner == "math":
+        return True
+    if not values:
+        return name in _SCALAR_METHODS or is_scalar(call.func.value, known, deep)
+    if name == "size":
+        return len(values) == 1
+    is_kept = name in _ELEMENTWISE or (name in _ARITHMETIC and are_scalar)
+    return is_kept and is_scalar(call.func.value, known, deep)
+
+
+def is_many(node: cst.BaseExpression, known: Known, deep: int = 5) -> bool:
+    """Whether a value is no single number: a list, a tensor made of one, or what may be a row."""
+    if isinstance(node, (cst.List, cst.Tuple, cst.Set, cst.BaseSimpleComp)):
+        return True
+    if isinstance(node, cst.IfExp):
+        return is_many(node.body, known, deep) or is_many(node.orelse, known, deep)
+    if isinstance(node, cst.BinaryOperation):
+        return is_many(node.left, known, deep) or is_many(node.right, known, deep)
+    if isinstance(node, (cst.Name, cst.Attribute)):
+        value = known.get(code(node))
+        if value is None or deep == 0:
+            return isinstance(node, cst.Attribute) and node.attr.value in _OF_LAYERS
+        return is_many(value, known, deep - 1)
+    if isinstance(node, cst.Comparison):
+        compared = [node.left, *(each.comparator for each in node.comparisons)]
+        return any(is_many(each, known, deep) or _may_be_row(each, known) for each in compared)
+    if not isinstance(node, cst.Call):
+        return False
+    if (inner := _elements_of(node)) is not None:
+        return is_many(inner, known, deep)
+    owner, _, name = code(node.func).rpartition(".")
+    if (result := known.get(f"{code(node.func)}()")) is not None:
+        return result is SEVERAL
+    if name in _COMPARISONS and owner not in _LIBRARIES:
+        return bool(node.args)
+    if name in _FILLED and node.args:
+        return code(node.args[0].value) not in ("1", "()", "[]", "(1,)", "[1]")
+    reduction = argument(node, 99, "reduction")
+    if reduction is not None and name in _LOSSES:
+        return code(reduction).strip("\"'") == "none"
+    if name in ("tensor", "array", "as_tensor") and node.args:
+        return is_many(node.args[0].value, known, deep)
+    return name in _MANY or code(node.func) in _COLLECTIONS or _is_reduced_in_part(node)
+
+
+def _may_be_row(node: cst.BaseExpression, known: Known) -> bool:
+    """Whether a part of a comparison is computed, and not known to be one number."""
+    is_local = isinstance(node, cst.Name) and node.value in known
+    return (is_local or isinstance(node, cst.Call)) and not is_scalar(node, known)
+
+
+def _is_reduced_in_part(call: cst.Call) -> bool:
+    """Whether it is a mean or sum over one dimension, which may leave others."""
+    if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _REDUCTIONS:
+        return False
+    tensors = int(code(call.func.value) in _LIBRARIES)
+    dimension = argument(call, tensors, "dim") or argument(call, tensors, "axis")
+    return dimension is not None
+
+
+def _elements_of(call: cst.Call) -> cst.BaseExpression | None:
+    """What the numbers of a call are made of, one by one; None if that is not known."""
+    if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _ELEMENTWISE:
+        return None
+    if code(call.func.value) not in _LIBRARIES:
+        return call.func.value
+    return call.args[0].value if call.args else None
+
+
+def is_list(node: cst.BaseExpression, known: Known) -> bool:
+    """Whether a value is a list of numbers, as far as it can be seen."""
+    if isinstance(node, cst.Name) and (value := known.get(node.value)) is not None:
+        return not isinstance(value, cst.Name) and is_list(value, known)
+    if isinstance(node, cst.Call):
+        return code(node.func).rpartition(".")[2] in _RATES
+    return isinstance(node, (cst.List, cst.Tuple, cst.ListComp)) and node is not SEVERAL
+
+
+def is_array(node: cst.BaseExpression, known: Known) -> bool:
+    """Whether a value is an array of NumPy's, which Lightning does not log."""
+    if isinstance(node, cst.Name) and (value := known.get(node.value)) is not None:
+        return not isinstance(value, cst.Name) and is_array(value, known)
+    if not isinstance(node, cst.Call):
+        return False
+    func = code(node.func)
+    return func in _ARRAYS or (func.endswith(".numpy") and not node.args)
+
+
+def without_numpy(node: cst.BaseExpression, known: Known) -> cst.BaseExpression:
+    """A number as it was before NumPy made an array of it; anything else as it is."""
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or node.args:
+        return node
+    is_made = node.func.attr.value == "numpy" and is_scalar(node.func.value, known)
+    return node.func.value if is_made else node
+
+
+def is_part(node: cst.BaseExpression, known: Known) -> bool:
+    """Whether a value is a part of several, which may be several numbers itself, or a text."""
+    if isinstance(node, cst.Name) and (value := known.get(node.value)) is not None:
+        return not isinstance(value, cst.Name) and is_part(value, known)
+    if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Call):
+        # Of the values that are found by ``x.max(1)``, for example.
+        return bool(node.value.args)
+    if not isinstance(node, cst.Subscript):
+        return False
+    if isinstance(node.value, cst.Call) and isinstance(node.slice[0].slice, cst.Index):
+        # One of the learning rates that a scheduler tells is a number.
+        return not is_list(node.value, known)
+    # What is found by a number that is computed may be a name in a table.
+    is_found = any([*find(part, cst.Call)] for part in node.slice) or code(node.value).isupper()
+    return is_found or isinstance(node.value, cst.Call) or is_many(node.value, known)
+
+
+def is_odd(node: cst.BaseExpression, known: Known) -> bool:
+    """Whether a metric is known to be several numbers, or to be a part of such."""
+    is_other = is_array(node, known) or is_part(node, known) or is_dict(node)
+    return is_other or is_many(node, known)
