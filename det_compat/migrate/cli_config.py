@@ -1,6 +1,7 @@
 """The LightningCLI config that an experiment config becomes."""
 
 import ast
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from det_compat.migrate.review.arguments import accumulates, keywords, unnamed
 from det_compat.migrate.review.process_counts import SIZE, takes_size
 from det_compat.migrate.review.project import Code, Text, methods
 from det_compat.migrate.to_lightning.plan import UNUSED
-from det_compat.migrate.to_lightning.scripts.step_counts import steps_of_module
+from det_compat.migrate.to_lightning.scripts.step_counts import is_manual, steps_of_module
 from det_compat.migrate.tree.marks import comment
 
 _SEED = 0
@@ -33,19 +34,22 @@ def lightning_config(path: Path, migration: Migration) -> FileResult:
     """
     config = read_config(path)
     target = path.with_name(f"{path.stem}.lightning.yaml")
+    code = _code(migration)
     node = _module(config, migration)
-    contents = _contents(config, migration, node)
+    # What a class does not do itself, its bases may.
+    family = [] if node is None else code.ancestors(node)[0]
+    contents = _contents(config, migration, code, family)
     batches = contents["trainer"].get("max_steps", 0)
-    steps, left = divmod(batches, _accumulated(config) if accumulates(node) else 1)
-    if accumulates(node):
+    steps, left = divmod(batches, _accumulated(config) if accumulates(family) else 1)
+    if accumulates(family):
         contents["model"][BATCHES] = _accumulated(config)
-    of_batch = _steps_of(node)
+    of_batch = _steps_of(family)
     if batches:
         contents["trainer"]["max_steps"] = steps * (of_batch or 1)
     epochs = contents["trainer"].get("max_epochs")
     whole = Period(Unit.EPOCHS, epochs) if epochs else Period(Unit.BATCHES, batches - left)
     contents["trainer"].update(_validations(config, whole))
-    cli = _for_open_module(contents, config, node, migration)
+    cli = _for_open_module(contents, config, node, code, migration)
     text = yaml.safe_dump(contents, sort_keys=False)
     searched = sorted(config.hyperparameters.ranges())
     header = f"# made from {path.name}{cli}\n"
@@ -70,6 +74,7 @@ def _for_open_module(
     contents: dict[str, Any],
     config: ExperimentConfig,
     node: ast.ClassDef | None,
+    code: Code,
     migration: Migration,
 ) -> str:
     """Give a module that takes ``**hparams`` what LightningCLI has no options for; says how.
@@ -79,20 +84,24 @@ def _for_open_module(
     """
     if node is None:
         return ""
-    files = [file for file in migration.files if file.trials]
-    texts = {f.path: Text(f.path, f.after, ast.parse(f.after)) for f in files}
     # What is searched is to be given, too.
     given = {**contents["model"], **config.hyperparameters.space}
-    if not unnamed(Code(texts).constructor(node.name), given):
+    if not unnamed(code.constructor(node.name, node), given):
         return ""
     entrypoint = "" if config.entrypoint is None else config.entrypoint.trial or ""
-    file = next(file.path.stem for file in files if node.name in file.trials)
+    file = next(file.path.stem for file in migration.files if node.name in file.trials)
     module = entrypoint.rpartition(":")[0] or file
     contents["model"] = {
         "class_path": f"{module}.{node.name}",
         "dict_kwargs": contents["model"],
     }
     return f", for LightningCLI({node.name}, subclass_mode_model=True)"
+
+
+def _code(migration: Migration) -> Code:
+    """The files with modules, as they were rewritten."""
+    files = [file for file in migration.files if file.trials]
+    return Code({f.path: Text(f.path, f.after, ast.parse(f.after)) for f in files})
 
 
 def _module(config: ExperimentConfig, migration: Migration) -> ast.ClassDef | None:
@@ -115,19 +124,18 @@ def _accumulated(config: ExperimentConfig) -> int:
     return next((found.aggregation_frequency for found in aggregating([config])), 1)
 
 
-def _steps_of(node: ast.ClassDef | None) -> int | None:
+def _steps_of(family: Sequence[ast.ClassDef]) -> int | None:
     """How many steps of optimizers a batch of a module makes; None where that is not known."""
-    if node is None or "training_step" not in methods(node):
-        return None if _has_several(node) else 1
-    return steps_of_module(node)
+    if not any("training_step" in methods(node) for node in family):
+        return None if any(map(_has_several, family)) else 1
+    return steps_of_module(family)
 
 
-def _has_several(node: ast.ClassDef | None) -> bool:
+def _has_several(node: ast.ClassDef) -> bool:
     """Whether a module steps several optimizers by itself: Lightning counts each step."""
-    body = node.body if node is not None else []
-    if not any("automatic_optimization = False" in ast.unparse(each) for each in body):
+    if not is_manual(node):
         return False
-    made = (each for each in body if getattr(each, "name", "") == "configure_optimizers")
+    made = (each for each in node.body if getattr(each, "name", "") == "configure_optimizers")
     found = [r.value for m in made for r in ast.walk(m) if isinstance(r, ast.Return)]
     return any(map(_is_several, found))
 
@@ -144,7 +152,7 @@ def _is_several(made: ast.expr | None) -> bool:
 
 
 def _contents(
-    config: ExperimentConfig, migration: Migration, node: ast.ClassDef | None
+    config: ExperimentConfig, migration: Migration, code: Code, family: Sequence[ast.ClassDef]
 ) -> dict[str, Any]:
     model = dict(config.hyperparameters.constants())
     source = b"".join(file.after for file in migration.files)
@@ -153,10 +161,10 @@ def _contents(
         asked = (f"{name}: dict[str, Any]", f"hparams.{name}", f'hparams["{name}"]')
         if any(text.encode() in source for text in asked):
             model[name] = value
-    model = {**_settings(whole, node, migration), **model}
+    model = {**_settings(whole, code, family, migration), **model}
     seed = {} if config.seed is None else {"seed_everything": config.seed}
     trainer = _trainer(config)
-    if trainer["devices"] > 1 and node is not None and takes_size(node):
+    if trainer["devices"] > 1 and any(map(takes_size, family)):
         model[SIZE] = trainer["devices"]
     if trainer["devices"] > 1 and UNUSED.encode() in source:
         trainer["strategy"] = UNUSED
@@ -164,11 +172,11 @@ def _contents(
 
 
 def _settings(
-    config: dict[str, Any], node: ast.ClassDef | None, migration: Migration
+    config: dict[str, Any], code: Code, family: Sequence[ast.ClassDef], migration: Migration
 ) -> dict[str, Any]:
     """The values of a config that a module takes by names of their own."""
     asked = any(getter in file.before for file in migration.files for getter in _GETTERS)
-    init = methods(node).get("__init__") if node is not None and asked else None
+    init = code.constructor(family[0].name, family[0]) if family and asked else None
     found = flat_values(config)
     return {name: found[name] for name in keywords(init) if name in found} if init else {}
 

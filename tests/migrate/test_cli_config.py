@@ -71,6 +71,9 @@ class T(pl.LightningModule):
         (["self.env.step(1)", "optimizer.step()", "if x:", "    return"], 3),
         (["if x:", "    optimizer.step()"], 0),
         (["if x:", "    return", "optimizer.step()"], 0),
+        (["for x in optimizer, optimizer:", "    x.step()"], 6),
+        (["for x in optimizer, optimizer:", "    x.step()", "    break"], 0),
+        (["for x in optimizer, *more:", "    x.step()"], 0),
         (["for x in y:", "    optimizer.step()"], 0),
         (["try:", "    optimizer.step()", "finally:", "    pass"], 0),
         (["other.step()"], 0),
@@ -89,6 +92,27 @@ def test_the_steps_of_a_batch_are_counted(lines, steps, tmp_path):
     assert made["max_steps"] == (steps or 3)
     assert made["val_check_interval"] == 3
     assert config.marks == (not steps)
+
+
+@pytest.mark.parametrize(
+    ("base", "heir", "steps"),
+    [
+        ("training_step", "other", 6),
+        ("other", "training_step", 6),
+        ("training_step", "twice", 3),
+    ],
+)
+def test_the_steps_of_a_batch_are_those_of_all_the_class_has(base, heir, steps, tmp_path):
+    path = tmp_path / "const.yaml"
+    path.write_text("searcher: {name: single, metric: x, max_length: {batches: 3}}\n")
+    called = "self.twice()" if base == "training_step" else "self.optimizers().step()"
+    text = STEPPING.format(f"        {called}").replace("training_step", base)
+    lines = "self.twice()" if heir == "training_step" else "self.optimizers().step()"
+    text += f"\n\nclass H(T):\n    def {heir}(self, *args):\n        {lines}\n"
+    file = FileResult(tmp_path / "model_def.py", b"", text.encode(), trials=("T", "H"))
+    config = lightning_config(path, Migration([file]))
+    assert yaml.safe_load(config.after)["trainer"]["max_steps"] == steps
+    assert not config.marks
 
 
 OPEN = b"""\

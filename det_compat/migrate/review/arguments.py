@@ -1,7 +1,7 @@
 """Whether a module takes what each config of its class has, and what a Trainer must be told."""
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from det_compat.config import ExperimentConfig
@@ -121,9 +121,10 @@ def needed_flags(
         node = text.classes.get(name)
         if node is None or "pl.LightningModule" not in after.ancestors(node)[1]:
             continue
+        is_done = accumulates(after.ancestors(node)[0])
         for config in configs_of(text.path, name):
             file = Path(config.file or "").name
-            for flag in _flags(config, accumulates(node), says=says):
+            for flag in _flags(config, is_done, says=says):
                 yield Finding(node.lineno, f"{file} asks for {flag}")
 
 
@@ -146,7 +147,7 @@ def unnamed(init: ast.FunctionDef | None, given: Collection[str]) -> set[str]:
     return {*given} - _parameters(init)[1] if init is not None and is_open else set()
 
 
-def accumulates(node: ast.ClassDef | None) -> bool:
-    """Whether a module itself steps once in several batches."""
-    init = methods(node).get("__init__") if node is not None else None
-    return init is not None and BATCHES in _parameters(init)[1]
+def accumulates(family: Iterable[ast.ClassDef]) -> bool:
+    """Whether a module itself steps once in several batches, given its class and the bases."""
+    inits = (methods(node).get("__init__") for node in family)
+    return any(init is not None and BATCHES in _parameters(init)[1] for init in inits)

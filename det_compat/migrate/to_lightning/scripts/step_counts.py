@@ -19,20 +19,29 @@ _NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _OTHERS = ("sched", "scaler", "profiler", "env")
 
 
-def steps_of_module(node: ast.ClassDef) -> int | None:
+def is_manual(node: ast.ClassDef) -> bool:
+    """Whether a class of modules steps optimizers by itself."""
+    return any("automatic_optimization = False" in ast.unparse(each) for each in node.body)
+
+
+def steps_of_module(family: Sequence[ast.ClassDef]) -> int | None:
     """How often each batch steps optimizers, or each in which a step is due.
 
-    None if only the running code knows, as of a class that inherits its training_step.
+    ``family`` is a class and its bases, nearest first. None if only the running code knows.
     """
-    if not any("automatic_optimization = False" in ast.unparse(each) for each in node.body):
+    if not any(map(is_manual, family)):
         return 1
+    nodes = [part for node in family for part in ast.walk(node)]
     stepping = {
         ast.unparse(part)
-        for assign in ast.walk(node)
+        for assign in nodes
         if isinstance(assign, ast.Assign) and ast.unparse(assign.value).endswith(".optimizers()")
         for target in assign.targets
         for part in getattr(target, "elts", [target])
     }
+    loops = [each for each in nodes if isinstance(each, ast.For) and _length(each)]
+    listed = {each: [*map(ast.unparse, getattr(each.iter, "elts", ()))] for each in loops}
+    stepping |= {ast.unparse(each.target) for each in loops if stepping.issuperset(listed[each])}
 
     def is_step(call: ast.Call) -> bool | None:
         owner, _, name = ast.unparse(call.func).rpartition(".")
@@ -42,7 +51,8 @@ def steps_of_module(node: ast.ClassDef) -> int | None:
         is_known = owner in stepping or owner.startswith("self.optimizers()")
         return True if is_known else None
 
-    methods = {each.name: each for each in node.body if isinstance(each, ast.FunctionDef)}
+    found = [each for node in reversed(family) for each in node.body]
+    methods = {each.name: each for each in found if isinstance(each, ast.FunctionDef)}
     return _Counting(methods, is_step).of("training_step") or None
 
 
@@ -135,6 +145,9 @@ class _Counting:
             return None if any(self.is_step(call) is not False for call in calls) else 0
         if isinstance(line, ast.With):
             return self._block(line.body)
+        if isinstance(line, ast.For) and (times := _length(line)):
+            steps = self._block(line.body)
+            return None if steps is None else times * steps
         if isinstance(line, ast.If) and IS_DUE in ast.unparse(line.test):
             return self._block(line.body)
         if isinstance(line, ast.If):
@@ -160,6 +173,14 @@ class _Counting:
                     return None
                 made += steps
         return made
+
+
+def _length(loop: ast.For) -> int:
+    """How often a loop over things that are written out is gone through; 0 if it is not known."""
+    listed = loop.iter.elts if isinstance(loop.iter, (ast.List, ast.Tuple)) else []
+    leaves = any(isinstance(each, (ast.Break, ast.Continue, ast.Return)) for each in _within(loop))
+    is_open = leaves or loop.orelse or any(isinstance(each, ast.Starred) for each in listed)
+    return 0 if is_open else len(listed)
 
 
 def _within(line: ast.stmt) -> Iterator[ast.AST]:
