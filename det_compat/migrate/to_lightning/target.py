@@ -36,7 +36,7 @@ from det_compat.migrate.to_lightning.metrics.training import apart
 from det_compat.migrate.to_lightning.modes import makes_evaluating
 from det_compat.migrate.to_lightning.optimization.accumulation import accumulation, are_aggregating
 from det_compat.migrate.to_lightning.optimization.hoisting import Resolved, hoist_wraps
-from det_compat.migrate.to_lightning.optimization.mapped import spread_maps
+from det_compat.migrate.to_lightning.optimization.mapped import of_lists, spread_maps
 from det_compat.migrate.to_lightning.optimization.optimizer_wrappers import (
     gets_closure,
     is_set_on,
@@ -205,7 +205,7 @@ class Lightning(Target):
                 tree, {s.name for s in facts.classes.values() if facts.is_trial(s)}
             )
             tree = apart(tree, symbols, alone, self.elsewhere)
-            tree = without_questions(spread_maps(tree, symbols), symbols)
+            tree = without_questions(spread_maps(of_lists(tree, symbols), symbols), symbols)
             tree = spread_choices(tree, symbols)
             tree = spread_makers(tree, symbols)
             tree = named_once(wrapped_behind(tree, symbols), symbols, alone, self.elsewhere.asked)

@@ -87,11 +87,14 @@ def _moved(
         return [], {}
     attributes = (found for node in rest for found in syntax.find(node, cst.Attribute))
     members = {pair[1] for found in attributes if (pair := symbols.member(found)) is not None}
-    if members & {"optimizers", "lr_schedulers"}:
-        # A context listed what it had wrapped by then.
+    if not _LISTS.isdisjoint(members | {*reader.around.asked}):
+        # A context listed what it had wrapped by then, and tells others, too.
         return [], {}
     is_asked = any(name.rpartition(".")[2] in reader.around.asked for name in made)
     return ([], {}) if is_asked and any(hands_on(n, me) for n in rest) else (moved, kept)
+
+
+_LISTS = frozenset(("optimizers", "lr_schedulers", "get_optimizer", "get_lr_scheduler"))
 
 
 def _local(init: cst.FunctionDef) -> set[str]:

@@ -10,6 +10,31 @@ from det_compat.migrate.tree.symbols import Symbols
 _SEQUENCES = (cst.List, cst.Tuple)
 
 
+#: What a context of 0.12 is asked for where it has one of each, and where a later one lists them.
+_ONE_OF = {
+    "get_model": ("models", "wrap_model"),
+    "get_optimizer": ("optimizers", "wrap_optimizer"),
+    "get_lr_scheduler": ("lr_schedulers", "wrap_lr_scheduler"),
+}
+
+
+def of_lists(tree: cst.Module, symbols: Symbols) -> cst.Module:
+    """Write ``context.get_optimizer()`` as ``context.optimizers[0]``: it has only one."""
+
+    def of_list(call: cst.Call) -> cst.BaseExpression:
+        found = symbols.called(call)
+        name, wrapper = _ONE_OF.get(found[1] if found else "", ("", ""))
+        # Without an LR scheduler there is None; another file may wrap a model and an optimizer.
+        least = int(name == "lr_schedulers")
+        if found is None or not name or not least <= len(symbols.calls(tree, wrapper)) <= 1:
+            return call
+        first = cst.SubscriptElement(cst.Index(cst.Integer("0")))
+        return cst.Subscript(cst.Attribute(found[0], cst.Name(name)), [first])
+
+    is_asked = any(syntax.has_attribute(tree, name) for name in _ONE_OF)
+    return syntax.each(tree, cst.Call, of_list) if is_asked else tree
+
+
 def spread_maps(tree: cst.Module, symbols: Symbols) -> cst.Module:
     """Write what ``map`` and generators wrap as lists, and each of several that get a name by it.
 

@@ -138,3 +138,55 @@ def test_a_tuple_that_others_are_added_to_stays_one(tmp_path):
     opts = f"self.opts = [context.wrap_optimizer({SGD}) for m in self.nets]"
     source = made(tmp_path, more, opts, LISTED)
     assert "self.nets = tuple(map(" in source
+
+
+PLATEAU = """\
+class Plateau(PyTorchCallback):
+    def __init__(self, given):
+        self.plateau = {made}
+
+    def on_validation_end(self, metrics):
+        self.plateau.step(metrics["error"])
+
+
+class Trial"""
+SCHEDULER = """\
+        self.made = torch.optim.lr_scheduler.ReduceLROnPlateau(self.opt)
+        context.wrap_lr_scheduler(self.made, LRScheduler.StepMode.MANUAL_STEP)
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "scheduler"),
+    [
+        ("torch.optim.lr_scheduler.ReduceLROnPlateau(given.optimizers[0])", ""),
+        ("torch.optim.lr_scheduler.ReduceLROnPlateau(given.get_optimizer())", ""),
+        ("given.get_lr_scheduler()", SCHEDULER),
+        ("given.lr_schedulers[0]", SCHEDULER),
+    ],
+)
+def test_what_a_callback_asks_the_context_for_is_there_when_it_is_made(made, scheduler, tmp_path):
+    """Lightning makes callbacks before it asks for optimizers."""
+    plateau = PLATEAU.format(made=made)
+    returned = '{"p": Plateau(self.context)}'
+    callbacks = f"    def build_callbacks(self):\n        return {returned}\n\n    def train_batch"
+    source = rewritten(
+        tmp_path,
+        trial(
+            (OPTIMIZER, OPTIMIZER + scheduler),
+            DATA,
+            ("    def train_batch", callbacks),
+            ("class Trial", plateau),
+            ("import DataLoader", "import PyTorchCallback, DataLoader"),
+        ),
+    )
+    assert "MIGRATE" not in source
+    trained(source)
+
+
+def test_of_several_optimizers_none_is_the_one(tmp_path):
+    source = trial(
+        (OPTIMIZER, OPTIMIZER + OPTIMIZER.replace("self.opt", "self.other")),
+        ("loss = self.model(batch).sum()", "loss = self.context.get_optimizer()"),
+    )
+    assert "the context's get_optimizer has no counterpart" in rewritten(tmp_path, source)
