@@ -18,7 +18,7 @@ from det_compat.migrate.to_lightning.metrics.logged import EACH_BATCH
 from det_compat.migrate.to_lightning.metrics.names import numbers_definition, numbers_of
 from det_compat.migrate.to_lightning.metrics.unknown import are_unknown
 from det_compat.migrate.to_lightning.plan import UNUSED
-from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree import marks, syntax
 from det_compat.migrate.tree.transformers import CannotRewriteError
 from det_compat.migrate.tree.trial_attributes import changes_data
 
@@ -139,12 +139,14 @@ def with_own_hparams(node: cst.ClassDef) -> cst.ClassDef:
     listed = ", ".join(name if name.startswith("**") else f'"{name}": {name}' for name in names)
     made = syntax.statement(f"{_SAVING}({{{listed}}})")
     line = lines[at].with_changes(body=[syntax.simple(made)])
+    line = marks.above(line, [cst.EmptyLine(comment=cst.Comment(_BY_NAME))])
     init = syntax.with_body(own["__init__"], [*lines[:at], line, *lines[at + 1 :]])
     body = [init if each is own["__init__"] else each for each in syntax.body_of(node)]
     return syntax.with_body(node, body)
 
 
 _SAVING = "self.save_hyperparameters"
+_BY_NAME = "# LightningCLI would save the arguments of a subclass under these names"
 
 
 def _saved(params: cst.Parameters, call: cst.Call) -> list[str] | None:

@@ -286,6 +286,15 @@ def _saved(module: Module, every: set[str]) -> set[str]:
 
 def _without_rest(names: Sequence[str]) -> cst.FunctionDef:
     """The hook that leaves out of checkpoints what the module is not made with again."""
-    header = "def on_save_checkpoint(self, checkpoint):\n    # __init__ makes these by itself\n"
-    lines = (f'    del checkpoint["hyper_parameters"]["{name}"]\n' for name in names)
-    return syntax.method(header + "".join(lines))
+    if len(names) == 1:
+        return syntax.method(_WITHOUT.format(f'del checkpoint["hyper_parameters"]["{names[0]}"]'))
+    listed = ", ".join(f'"{name}"' for name in names)
+    loop = f'for name in ({listed}):\n        del checkpoint["hyper_parameters"][name]'
+    return syntax.method(_WITHOUT.format(loop))
+
+
+_WITHOUT = """\
+def on_save_checkpoint(self, checkpoint):
+    # LightningCLI gives __init__ what a checkpoint keeps, and it takes none of these
+    {}
+"""

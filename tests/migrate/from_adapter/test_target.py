@@ -54,6 +54,8 @@ def test_a_module_with_several_optimizers_says_what_a_trainer_needs(tmp_path):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_module_is_made_again_from_what_its_checkpoint_keeps(tmp_path, monkeypatch):
     texts, _ = migrated(tmp_path)
+    left_out = 'for name in ("b1", "size"):\n            del checkpoint["hyper_parameters"][name]\n'
+    assert left_out in texts["model_def.py"]
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
