@@ -178,6 +178,8 @@ def test_a_docstring_stays_the_first_of_a_hook(tmp_path):
         ("print(metrics['error'].mean())", False),
         ("self.tell(metrics)", False),
         ("self.tell(metrics['error'])", False),
+        ("self.trial.plateau.step(metrics[self.metric])", True),
+        ("self.early.step(metrics['error'])", False),
         ("return metrics['error']", False),
         ("assert not np.isnan(metrics['error'])", True),
         ("metrics = dict(metrics)\nself.tell(metrics['error'])", False),

@@ -1,6 +1,7 @@
 """Metrics that the hook of a callback is given, under the names that they are logged by."""
 
 import ast
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import libcst as cst
@@ -113,6 +114,8 @@ def _shows(method: cst.FunctionDef, name: str) -> int:
 
 #: What takes a number for what it is, whoever made it, and keeps nothing of it.
 _TAKES_NUMBERS = {*_SHOWING, "float", "int", "bool", "str", "isnan", "isfinite", "isinf"}
+#: A scheduler that is stepped by a metric takes its ``float()``.
+_STEPS = re.compile(r"(sched|plateau)\w*\.step$")
 _PASSED_ON = ("min", "max", "abs", "round")
 
 
@@ -165,7 +168,8 @@ def are_only_numbers(method: cst.FunctionDef) -> bool:
             return is_fine(outer)
         if isinstance(outer, ast.Call):
             name = getattr(outer.func, "attr", getattr(outer.func, "id", ""))
-            return name in _TAKES_NUMBERS or (name in _PASSED_ON and is_fine(outer))
+            is_taken = name in _TAKES_NUMBERS or _STEPS.search(ast.unparse(outer.func).lower())
+            return bool(is_taken) or (name in _PASSED_ON and is_fine(outer))
         if isinstance(outer, ast.Assign):
             targets = (each.id if isinstance(each, ast.Name) else "" for each in outer.targets)
             return is_asked(node) and numbers.issuperset(targets)
