@@ -19,7 +19,7 @@ from det_compat.migrate.to_lightning import (
     trial_class,
 )
 from det_compat.migrate.to_lightning.automatic.fit_alone import with_steps_in_fit
-from det_compat.migrate.to_lightning.data import loaders, shared_out
+from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.sized import with_word_of_lengths
 from det_compat.migrate.to_lightning.data.start_methods import said_again
 from det_compat.migrate.to_lightning.early import late_models
@@ -35,7 +35,14 @@ from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.to_lightning.scripts import core_contexts, training
 from det_compat.migrate.to_lightning.taken import renaming
 from det_compat.migrate.to_lightning.whole.hooks import as_hooks
-from det_compat.migrate.to_lightning.written_out import clipping, handed, horovod, lengths, samplers
+from det_compat.migrate.to_lightning.written_out import (
+    clipping,
+    handed,
+    horovod,
+    lengths,
+    plain_batches,
+    samplers,
+)
 from det_compat.migrate.tree import docstrings, leftovers, syntax
 from det_compat.migrate.tree.marks import without_old_code, without_platform
 from det_compat.migrate.tree.transformers import with_quotes
@@ -119,7 +126,7 @@ PASSES = (
     # Before any pass writes `self.logger` or `self.trainer` into a trial and means Lightning's.
     Pass(renaming.rename_reserved, needs=Holds.OWN_ATTRIBUTES, takes=Holds.NONE),
     # The pass over trials says what is left of batch samplers.
-    Pass(shared_out.without_plain_batches, needs=Holds.TRIALS, takes=Holds.NONE),
+    Pass(plain_batches.without_plain_batches, needs=Holds.TRIALS, takes=Holds.NONE),
     # No other pass reads or writes what it takes: it may stand anywhere above the last one, which
     # would put the calls back.
     Pass(names.make_modules, needs=Holds.ADAPTERS, takes=Holds.ADAPTERS),

@@ -38,7 +38,7 @@ def with_word_of_seeds(node: cst.ClassDef, symbols: Symbols, around: Elsewhere) 
     It may draw by functions and classes that are ``around`` it.
     """
     node, texts = once(_with_word_of_loaders(node, symbols, around), around.texts), around.texts
-    node = with_word_of_processes(with_word_of_copies(node, symbols, texts), symbols, texts)
+    node = with_word_of_processes(with_word_of_copies(node, symbols, texts), symbols, around)
     node = with_word_of_pools(node, around)
     own = syntax.methods(node)
     if any(_SEEDING.search(syntax.code(call.func)) for call in syntax.find(node, cst.Call)):

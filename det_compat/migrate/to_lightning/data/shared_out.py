@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import partial
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
-from libcst.helpers import ensure_type
 
 from det_compat.analysis.expressions import words
-from det_compat.migrate.to_lightning.plan import LightningFile
-from det_compat.migrate.to_lightning.written_out.samplers import ADAPTED, CONTINUED
+from det_compat.migrate.to_lightning.written_out.samplers import (
+    ADAPTED,
+    CONTINUED,
+    LEFT_TO_LIGHTNING,
+)
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.marks import above
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import reachable, values_set
 
 #: The comment on a loader that keeps the order of its data on one device alone.
 ORDER = "# Lightning shuffles this in several processes"
+#: And where a sampler of the project's own may have put together what becomes a batch.
+_SAMPLES = "# in several processes Lightning shuffles single samples: no batch stays whole"
 _WHOLE = (
     "# several processes need a batch sampler that shares out, and use_distributed_sampler=False"
 )
@@ -27,128 +31,21 @@ _EACH = "# several processes share this out, unless pl.Trainer(use_distributed_s
 _TRAINING, _VALIDATION = "build_training_data_loader", "build_validation_data_loader"
 #: Data that are only iterated over, in any order of their own; Lightning takes them as they are.
 _STREAMS = words("IterableDataset IterDataPipe ChainDataset WebDataset")
-#: What shares out samples, which is left to Lightning, and batches, which is not.
-_SHARED = tuple(f"det_compat.pytorch.samplers.Distributed{each}Sampler" for each in ("", "Batch"))
 #: Samplers that Lightning's own may take the place of.
 _PLAIN = words("RandomSampler SequentialSampler")
+#: Whose samplers draw by chance, or share out.
+_KNOWN = words("torch determined det_compat")
+#: What a sampler that shares out by itself has to know.
+_RANKED = re.compile(r"\brank\b")
 
 
-def without_plain_batches(tree: cst.Module, file: LightningFile) -> cst.Module:
-    """Loaders with a size of batches where they have a batch sampler of torch's own class.
-
-    It is the same on one device, and Lightning (2.6.6) makes batches of one of it on several. Where
-    data are shared out already, the batch sampler stays, in one that Lightning leaves alone.
-    """
-    if not any(map(_is_batches, syntax.find(tree, cst.Arg))):
-        return tree
-
-    def is_plain(node: cst.CSTNode | None) -> bool:
-        func = syntax.code(node.func) if isinstance(node, cst.Call) else ""
-        paths = file.elsewhere.imported.get(func.partition(".")[0], frozenset())
-        is_torchs = all(path.startswith("torch") for path in paths)
-        is_one = func.rpartition(".")[2] == "BatchSampler" and func not in file.elsewhere.texts
-        return is_one and is_torchs
-
-    def inlined(function: cst.FunctionDef) -> cst.FunctionDef:
-        names = Counter(name.value for name in syntax.find(function, cst.Name))
-        # What an argument is called is no variable.
-        args = syntax.find(function, cst.Arg)
-        names.subtract(arg.keyword.value for arg in args if arg.keyword is not None)
-        if _shares_out(function, file.symbols):
-            made = {syntax.code(to) for to, value in values_set(function) if is_plain(value)}
-            return syntax.each(function, cst.Arg, partial(kept, made))
-        return syntax.each(function, cst.IndentedBlock, partial(in_block, names))
-
-    def kept(made: Collection[str], arg: cst.Arg) -> cst.Arg:
-        if not _is_batches(arg) or not (is_plain(arg.value) or syntax.code(arg.value) in made):
-            return arg
-        return arg.with_changes(value=cst.Call(cst.Name(ADAPTED), [cst.Arg(arg.value)]))
-
-    def in_block(names: Mapping[str, int], block: cst.IndentedBlock) -> cst.IndentedBlock:
-        lines = [*block.body]
-        for line in block.body:
-            made, name = syntax.call_of(line), syntax.target_of(line)
-            if made is None or name is None or names[name] != 2 or not is_plain(made):
-                continue
-            at = lines.index(line)
-            if (used := _use(name, made, lines[at + 1 :])) is not None:
-                given = syntax.each(used, cst.Arg, partial(_given, name, made))
-                lines[lines.index(used)] = above(given, getattr(line, "leading_lines", ()))
-                del lines[at]
-        return block if len(lines) == len(block.body) else block.with_changes(body=lines)
-
-    def sized(call: cst.Call) -> cst.Call:
-        at = next((i for i, arg in enumerate(call.args) if _is_batches(arg)), None)
-        made = call.args[at].value if at is not None else None
-        if not at or not isinstance(made, cst.Call) or not is_plain(made):
-            return call
-        given = [syntax.argument(made, i, n) for i, n in enumerate(_BATCHES)]
-        texts = [syntax.code(value) for value in given if value is not None]
-        if len(texts) < len(given) or any(arg.star for arg in made.args):
-            return call
-        sampler, size, is_short = texts
-        data = syntax.argument(call, 0, "dataset")
-        whole = data is not None and f"SequentialSampler({syntax.code(data)})"
-        new = [f"batch_size={size}"]
-        is_whole = whole and sampler.endswith(whole)
-        new += [] if is_whole else [f"sampler={sampler}"]
-        new += [] if is_short == "False" else [f"drop_last={is_short}"]
-        args = ensure_type(syntax.expression(f"f({', '.join(new)})"), cst.Call).args
-        # The others go to lines of their own where the arguments do.
-        between = call.args[at - 1].comma
-        *others, last = args
-        others = [arg.with_changes(comma=between) for arg in others]
-        first = [*call.args[:at], *others]
-        last = last.with_changes(comma=call.args[at].comma)
-        return call.with_changes(args=[*first, last, *call.args[at + 1 :]])
-
-    return syntax.each(syntax.each(tree, cst.FunctionDef, inlined), cst.Call, sized)
-
-
-_BATCHES = ("sampler", "batch_size", "drop_last")
-_RANKS = ("distributed.rank", "distributed.get_rank")
-
-
-def _shares_out(function: cst.FunctionDef, symbols: Symbols) -> bool:
-    """Whether a function shares its data out itself, and not by what is left to Lightning."""
-    members = map(symbols.member, syntax.find(function, cst.Attribute))
-    is_ranked = any(member is not None and member[1] in _RANKS for member in members)
-    paths = {symbols.path(call.func) for call in syntax.find(function, cst.Call)}
-    return is_ranked and paths.isdisjoint(_SHARED)
-
-
-def _is_batches(arg: cst.Arg) -> bool:
-    return arg.keyword is not None and arg.keyword.value == "batch_sampler"
-
-
-def _given(name: str, made: cst.Call, arg: cst.Arg) -> cst.Arg:
-    is_it = _is_batches(arg) and syntax.is_name(arg.value, name)
-    return arg.with_changes(value=made) if is_it else arg
-
-
-def _use(
-    name: str, made: cst.Call, rest: Sequence[cst.BaseStatement]
-) -> cst.SimpleStatementLine | None:
-    """The statement that gives a loader what is made, if that is the same there."""
-    for line in rest:
-        args = [arg for arg in syntax.find(line, cst.Arg) if _is_batches(arg)]
-        if any(syntax.is_name(arg.value, name) for arg in args):
-            return line if isinstance(line, cst.SimpleStatementLine) else None
-        set_to = (syntax.code(target).partition(".")[0] for target, _ in values_set(line))
-        if not syntax.names_in(made).isdisjoint(set_to):
-            return None
-    return None
-
-
-def with_word_of_processes(
-    node: cst.ClassDef, symbols: Symbols, texts: Mapping[str, str]
-) -> cst.ClassDef:
+def with_word_of_processes(node: cst.ClassDef, symbols: Symbols, around: Elsewhere) -> cst.ClassDef:
     """A trial with comments on loaders of which several processes get other batches.
 
     Args:
         node: the class.
         symbols: of its file.
-        texts: the classes and functions that it may call, by name.
+        around: the code that it may call.
     """
     own = syntax.methods(node)
     # A validation of a whole dataset gets a loader that Lightning does not look into.
@@ -157,7 +54,7 @@ def with_word_of_processes(
     # Nor does it look into this one.
     starts = starts[CONTINUED in syntax.code(own.get(_TRAINING, node)) :]
     names = [*dict.fromkeys(reachable(own, *starts))]
-    known = _Loaders(own, [own[name] for name in names], symbols, texts)
+    known = _Loaders(own, [own[name] for name in names], symbols, around)
     for name in names:
         node = syntax.with_node(node, own[name], known.commented(own[name]))
     return node
@@ -174,15 +71,31 @@ def _is_drawn(call: cst.Call, method: cst.FunctionDef) -> bool:
     return False
 
 
+def _handed_on(line: cst.SimpleStatementLine) -> Iterator[cst.BaseExpression]:
+    """What a statement returns or keeps, itself or in a tuple, a list or a dict."""
+    small = syntax.simple(line)
+    value = small.value if isinstance(small, (cst.Return, cst.Assign, cst.AnnAssign)) else None
+    found = [value] if value is not None else []
+    for each in found:
+        yield each
+        if isinstance(each, (cst.Tuple, cst.List, cst.Dict)):
+            found += [e.value for e in each.elements]
+        elif isinstance(each, cst.IfExp):
+            found += [each.body, each.orelse]
+        elif isinstance(each, (cst.Subscript, cst.Attribute)):
+            found.append(each.value)
+
+
 class _Loaders:
     def __init__(
         self,
         own: Mapping[str, cst.FunctionDef],
         making: Sequence[cst.FunctionDef],
         symbols: Symbols,
-        texts: Mapping[str, str],
+        around: Elsewhere,
     ) -> None:
-        self._own, self._making, self._symbols, self._texts = own, making, symbols, texts
+        self._own, self._making, self._symbols, self._around = own, making, symbols, around
+        self._texts = around.texts
         pairs = [pair for method in own.values() for pair in values_set(method)]
         self._attributes = [pair for pair in pairs if isinstance(pair[0], cst.Attribute)]
 
@@ -191,20 +104,71 @@ class _Loaders:
         is_training = method.name.value in reachable(self._own, _TRAINING)
 
         def said(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
-            calls = [call for call in syntax.find(line, cst.Call) if self._is_loader(call)]
+            calls = [*self._made(line, method)]
             if not calls or not self._is_handed_out(line, method):
                 return line
-            if any(self._has_own_batches(call, method) for call in calls):
+            if any(self._has_own_batches(*call) for call in calls):
                 comment = _WHOLE
-            elif any(self._is_given_whole(call, method) for call in calls):
+            elif any(self._is_given_whole(*call) for call in calls):
                 comment = _EACH
-            elif is_training and any(self._keeps_order(call, method) for call in calls):
+            elif is_training and any(self._own_samplers(*call) for call in calls):
+                comment = _SAMPLES
+            elif is_training and any(self._keeps_order(*call) for call in calls):
                 comment = ORDER
             else:
                 return line
             return above(line, [cst.EmptyLine(comment=cst.Comment(comment))])
 
         return syntax.each(method, cst.SimpleStatementLine, said)
+
+    def _made(
+        self,
+        line: cst.SimpleStatementLine,
+        where: cst.FunctionDef,
+        seen: frozenset[str] = frozenset(),
+    ) -> Iterator[tuple[cst.Call, cst.FunctionDef]]:
+        """The loaders that a statement makes, or the functions of other classes and files for it.
+
+        Each comes with the method or function that it is made in.
+        """
+        values = {*map(id, _handed_on(line))}
+        for call in syntax.find(line, cst.Call):
+            if self._is_loader(call):
+                if not seen or id(call) in values:
+                    yield call, where
+                continue
+            found = self._called(call, where) if id(call) in values else None
+            if found is not None and found.name.value not in seen:
+                lines = [*syntax.find(found, cst.SimpleStatementLine)]
+                for inner in (each for each in lines if self._is_handed_out(each, found)):
+                    yield from self._made(inner, found, seen | {found.name.value})
+
+    def _called(self, call: cst.Call, where: cst.FunctionDef) -> cst.FunctionDef | None:
+        """The function of the project that a call is of, with what its parameters are set to."""
+        owner, _, name = syntax.code(call.func).rpartition(".")
+        paths = self._around.imported.get(name, frozenset()) if not owner else frozenset()
+        name = min(paths, default=name).rpartition(".")[2]
+        if name in self._own:
+            return None
+        texts = [self._texts[name]] if name in self._texts else []
+        # A method may be of any class that has one of its name.
+        texts = texts or (self._around.classes_with.get(name, []) if owner else [])
+        if len(texts) != 1 or "DataLoader(" not in "".join(self._around.reached(texts)):
+            return None
+        body = syntax.looked_at(texts[0]).body
+        found = body[0] if len(body) == 1 else None
+        found = syntax.methods(found).get(name) if isinstance(found, cst.ClassDef) else found
+        if not isinstance(found, cst.FunctionDef):
+            return None
+        lines: list[cst.BaseStatement] = []
+        params = [*found.params.params, *found.params.kwonly_params]
+        for at, param in enumerate(params[texts[0].startswith("class ") :]):
+            given = syntax.argument(call, at, param.name.value) or param.default
+            values: list[cst.BaseExpression] = [*self._values(given, where)]
+            values += [given] if given is not None and not values else []
+            for value in values if not any(arg.star for arg in call.args) else ():
+                lines += syntax.statements(f"{param.name.value} = {syntax.code(value)}")
+        return syntax.with_body(found, [*lines, *syntax.body_of(found)])
 
     def _is_handed_out(self, line: cst.SimpleStatementLine, method: cst.FunctionDef) -> bool:
         """Whether what a statement makes may be what Lightning gets."""
@@ -224,23 +188,52 @@ class _Loaders:
 
     def _is_loader(self, call: cst.Call) -> bool:
         name = self._symbols.path(call.func) or syntax.code(call.func)
-        is_one = name.rpartition(".")[2] == "DataLoader"
+        names = {name, *self._around.imported.get(name, ())}
+        is_one = any(each.rpartition(".")[2] == "DataLoader" for each in names)
         return is_one and not any(arg.star for arg in call.args)
 
     def _is_given_whole(self, call: cst.Call, method: cst.FunctionDef) -> bool:
         """Whether a call makes a loader of torch's that Lightning gives a sampler of its own."""
         data = [*self._values(syntax.argument(call, 0, "dataset"), method)]
         is_stream = bool(data) and all(map(self._is_stream, data))
-        is_torchs = self._symbols.path(call.func) is None
-        return is_torchs and not _is_drawn(call, method) and not is_stream
+        # A sampler of its own may share out by itself.
+        own = self._own_samplers(call, method)
+        is_taken = bool(own) and not any(map(_RANKED.search, own))
+        is_taken |= not _is_drawn(call, method)
+        return is_taken and not self._is_determineds(call, method) and not is_stream
+
+    def _is_determineds(self, call: cst.Call, method: cst.FunctionDef) -> bool:
+        """Whether a loader is one of Determined's, which it shared out among processes."""
+        if self._is_near(method):
+            return self._symbols.path(call.func) is not None
+        # Of other files it is known what their names stand for in one of them.
+        paths = self._around.imported.get(syntax.code(call.func).partition(".")[0], frozenset())
+        return any(path.partition(".")[0] in ("determined", "det_compat") for path in paths)
+
+    def _is_near(self, method: cst.FunctionDef) -> bool:
+        """Whether this is a method of the trial, and no function that it calls."""
+        return any(method is each for each in self._own.values())
+
+    def _own_samplers(self, call: cst.Call, method: cst.FunctionDef) -> list[str]:
+        """The code of a loader's samplers, if none is torch's or shares out in Lightning."""
+        samplers = [*self._values(syntax.argument(call, 3, "sampler"), method)]
+        found = [f"{syntax.code(c)}\n{self._texts.get(self._name(c), '')}" for c in samplers]
+        is_own = all(map(self._is_own_class, samplers))
+        return found if is_own and "DistributedSampler" not in "".join(found) else []
+
+    def _is_own_class(self, call: cst.Call) -> bool:
+        if text := self._texts.get(self._name(call)):
+            return text.startswith("class ")
+        paths = self._around.imported.get(syntax.code(call.func).partition(".")[0], frozenset())
+        return any(path.partition(".")[0] not in _KNOWN for path in paths)
 
     def _keeps_order(self, call: cst.Call, method: cst.FunctionDef) -> bool:
         """Whether a call makes a loader that goes through its data in the order that it is told."""
-        sampler = [*self._values(syntax.argument(call, 3, "sampler"), method)]
-        if sampler and all(self._name(each) in self._texts for each in sampler):
-            return self._symbols.path(call.func) is not None
         shuffle, size = syntax.argument(call, 2, "shuffle"), syntax.argument(call, 1, "batch_size")
-        is_off = shuffle is None or syntax.code(shuffle) == "False"
+        values = [
+            v for to, v in values_set(method) if shuffle is not None and to.deep_equals(shuffle)
+        ]
+        is_off = shuffle is None or {"False"} == {*map(syntax.code, values or [shuffle])}
         has_batches = size is None or syntax.code(size) != "None"
         data = [*self._values(syntax.argument(call, 0, "dataset"), method)]
         is_stream = bool(data) and all(map(self._is_stream, data))
@@ -254,10 +247,12 @@ class _Loaders:
         class it keeps no size.
         """
         return any(
-            self._symbols.path(made.func) not in _SHARED
+            self._symbols.path(made.func) not in LEFT_TO_LIGHTNING
+            # A plain one of a helper is gone by then.
             and self._name(made) != ADAPTED
+            and (self._is_near(method) or self._name(made) != "BatchSampler")
             and (
-                (place := self._place_of_sampler(made)) is None
+                (place := self._place_of_sampler(made, method)) is None
                 or any(
                     self._name(each) not in _PLAIN
                     for each in self._values(syntax.argument(made, place, "sampler"), method)
@@ -266,10 +261,11 @@ class _Loaders:
             for made in self._values(syntax.argument(call, 4, "batch_sampler"), method)
         )
 
-    def _place_of_sampler(self, made: cst.Call) -> int | None:
+    def _place_of_sampler(self, made: cst.Call, method: cst.FunctionDef) -> int | None:
         """Which argument of a batch sampler Lightning replaces; None if there is no such one."""
         name = self._name(made)
-        is_here = any(made in syntax.find(method, cst.Call) for method in self._making)
+        near = self._making if self._is_near(method) else [method]
+        is_here = any(made in syntax.find(each, cst.Call) for each in near)
         body = syntax.looked_at(self._texts[name]).body if name in self._texts else ()
         node = next((line for line in body if isinstance(line, cst.ClassDef)), None)
         if node is None or not is_here:
@@ -295,7 +291,8 @@ class _Loaders:
                 found += [(each.body, where), (each.orelse, where)]
             elif isinstance(each, (cst.Name, cst.Attribute)):
                 code = syntax.code(each)
-                pairs = self._attributes if "." in code else [*values_set(where)]
+                is_own = "." in code and self._is_near(where)
+                pairs = self._attributes if is_own else [*values_set(where)]
                 if code not in seen:
                     found += [(v, where) for to, v in pairs if syntax.code(to) == code]
                 seen.add(code)

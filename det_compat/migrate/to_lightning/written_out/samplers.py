@@ -20,6 +20,8 @@ CONTINUED = "Continued"
 SHARED = "ContinuedShare"
 #: The classes that it gets for a DistributedBatchSampler, once and again and again.
 ADAPTED, _EPOCHS = "AdaptedBatches", "AdaptedEpochs"
+#: What shares out samples, which is left to Lightning, and batches, which is not.
+LEFT_TO_LIGHTNING = tuple(f"{_PACKAGE}samplers.Distributed{each}Sampler" for each in ("", "Batch"))
 
 _SHUFFLING = """\
 class {name}(torch.utils.data.Sampler):

@@ -7,6 +7,7 @@ from tests.migrate.rewriting import HEADER, rewritten, trial
 
 DETERMINED_LOADER = "DataLoader([], batch_size=self.context.get_per_slot_batch_size())"
 ORDER = "# Lightning shuffles this in several processes\n"
+SAMPLES = "# in several processes Lightning shuffles single samples: no batch stays whole\n"
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ def test_the_order_of_a_sampler_of_the_project_is_one(tmp_path):
     header = f"{HEADER}class Grouped(torch.utils.data.Sampler):\n    pass\n\n\n"
     loader = "batch_size=self.context.get_per_slot_batch_size()"
     made = rewritten(tmp_path, trial((loader, f"{loader}, sampler=Grouped()"), header=header))
-    assert made.count(ORDER) == 1
+    assert made.count(SAMPLES) == 1
 
 
 @pytest.mark.parametrize(
@@ -271,3 +272,76 @@ def test_data_that_a_helper_shares_out_are_shared_out_once(rows, after, tmp_path
     )
     made = rewritten(tmp_path, source)
     assert after in made and WHOLE not in made and "MIGRATE" not in made
+
+
+HELPERS = """
+import torch
+from determined.pytorch import DataLoader
+from torch.utils import data
+from other.samplers import Grouping
+
+
+class Grouped(torch.utils.data.Sampler):
+    pass
+
+
+def loaded(rows, size, shuffle=False):
+    sampler = Grouped() if shuffle else None
+    return rows, DataLoader(rows, batch_size=size, sampler=sampler)
+
+
+def given(rows, order=None, shuffle=False):
+    return DataLoader(rows, batch_size=4, sampler=order, shuffle=shuffle)
+
+
+def deeper(rows):
+    return given(rows, Grouping(rows))
+
+
+def torchs(rows, order=None):
+    loader = data.DataLoader(rows, batch_size=4, sampler=order)
+    return loader
+
+
+def counted(rows):
+    return len(DataLoader(rows, batch_size=4)) * rows
+
+
+class Data:
+    def for_training(self, rows):
+        return DataLoader(rows, batch_size=4, sampler=Grouped())
+"""
+EACH = "# several processes share this out, unless pl.Trainer(use_distributed_sampler=False)\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("return DataLoader([], batch_size=4, sampler=Grouped())", SAMPLES),
+        ("rows, made = loaded([], 4, True)\nreturn made", SAMPLES),
+        ("return Data().for_training([])", SAMPLES),
+        ("return deeper([])", SAMPLES),
+        ("return given([], order=Grouped())", SAMPLES),
+        ("return given([])", ORDER),
+        ("return given([], None, True)", ""),
+        ("return given([], RandomSampler([]))", ""),
+        ("return torchs([])", EACH),
+        ("return torchs([], Grouped())", EACH),
+        ("return torchs([], DistributedSampler([]))", ""),
+        ("size = counted([])\nreturn DataLoader([], batch_size=size, shuffle=True)", ""),
+        ("return {'x': loaded([], 4)[1]}", SAMPLES),
+        ("size = len(loaded([], 4))\nreturn DataLoader([], shuffle=True)", ""),
+    ],
+)
+@pytest.mark.parametrize("is_near", [True, False])
+def test_loaders_of_helpers_are_spoken_of_where_they_are_asked_for(lines, said, is_near, tmp_path):
+    """Determined shared out whole batches, and Lightning shares out samples."""
+    names = "Data, Grouped, counted, deeper, given, loaded, torchs"
+    header = f"{HEADER}from torch.utils.data import DistributedSampler, RandomSampler\n"
+    header += f"{HELPERS}\n\n" if is_near else f"from helpers import {names}\n\n\n"
+    if not is_near:
+        (tmp_path / "helpers.py").write_text(HELPERS)
+    indented = lines.replace("\n", "\n        ")
+    made = rewritten(tmp_path, trial((LOADER, indented), header=header))
+    for each in (ORDER, SAMPLES, EACH):
+        assert made.count(each) == (each == said), made
