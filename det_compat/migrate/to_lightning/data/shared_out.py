@@ -103,9 +103,15 @@ class _Loaders:
         """The method with comments on the loaders that it hands out."""
         is_training = method.name.value in reachable(self._own, _TRAINING)
 
+        loaders = [call for call in syntax.find(method, cst.Call) if self._is_loader(call)]
+
         def said(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
             calls = [*self._made(line, method)]
             if not calls or not self._is_handed_out(line, method):
+                return line
+            targets = [syntax.code(target) for target, _ in values_set(line)]
+            if any(syntax.mentions(call, target) for call in loaders for target in targets):
+                # Lightning gets the loader that is made of this one.
                 return line
             if any(self._has_own_batches(*call) for call in calls):
                 comment = _WHOLE

@@ -330,6 +330,7 @@ EACH = "# several processes share this out, unless pl.Trainer(use_distributed_sa
         ("return torchs([], DistributedSampler([]))", ""),
         ("size = counted([])\nreturn DataLoader([], batch_size=size, shuffle=True)", ""),
         ("return {'x': loaded([], 4)[1]}", SAMPLES),
+        ("made = given([])\nreturn DataLoader(made.dataset, shuffle=True)", ""),
         ("size = len(loaded([], 4))\nreturn DataLoader([], shuffle=True)", ""),
     ],
 )
