@@ -37,6 +37,7 @@ from det_compat.migrate.to_lightning.taken import renaming
 from det_compat.migrate.to_lightning.whole.hooks import as_hooks
 from det_compat.migrate.to_lightning.written_out import (
     clipping,
+    event_files,
     handed,
     horovod,
     lengths,
@@ -185,6 +186,8 @@ PASSES = (
     Pass(lengths.write_out_lengths, needs=Holds.LENGTHS, takes=Holds.LENGTHS),
     # It writes `self.logger`, which the first pass would take for an attribute of the trial.
     Pass(names.use_loggers, needs=Holds.WRITERS, takes=Holds.WRITERS),
+    # It asks a context for its path, of which the pass over members would make plain text.
+    Pass(event_files.write_to_log_dir, needs=Holds.MEMBERS, takes=Holds.NONE),
     # The methods that it hands on are called nowhere any more, but where a mark says so.
     Pass(handed.write_out_handed, needs=Holds.MEMBERS, takes=Holds.NONE),
     # It makes plain text of members, by which none of the passes above would know them.
