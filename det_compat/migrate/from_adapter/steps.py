@@ -15,7 +15,7 @@ from det_compat.migrate.from_adapter.modules import (
 )
 from det_compat.migrate.shapes.known import Shapes
 from det_compat.migrate.to_lightning.metrics.logged import EACH_BATCH
-from det_compat.migrate.to_lightning.metrics.names import numbers_definition, numbers_of
+from det_compat.migrate.to_lightning.metrics.numbers import numbers_definition, numbers_of
 from det_compat.migrate.to_lightning.metrics.unknown import are_unknown
 from det_compat.migrate.to_lightning.plan import UNUSED
 from det_compat.migrate.tree import marks, syntax

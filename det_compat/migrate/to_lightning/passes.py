@@ -24,7 +24,7 @@ from det_compat.migrate.to_lightning.data.sized import with_word_of_lengths
 from det_compat.migrate.to_lightning.data.start_methods import said_again
 from det_compat.migrate.to_lightning.early import late_models
 from det_compat.migrate.to_lightning.early.secrets import without_secrets
-from det_compat.migrate.to_lightning.metrics import reducers, told
+from det_compat.migrate.to_lightning.metrics import told
 from det_compat.migrate.to_lightning.optimization import (
     optimizer_wrappers,
     schedulers,
@@ -32,6 +32,7 @@ from det_compat.migrate.to_lightning.optimization import (
     unwrapping,
 )
 from det_compat.migrate.to_lightning.plan import LightningFile
+from det_compat.migrate.to_lightning.reducers.metrics import rewrite_reducers
 from det_compat.migrate.to_lightning.scripts import core_contexts, training
 from det_compat.migrate.to_lightning.taken import renaming
 from det_compat.migrate.to_lightning.whole.hooks import as_hooks
@@ -201,7 +202,7 @@ PASSES = (
     Pass(told.report_training, needs=Holds.TYPES, takes=Holds.NONE),
     # It writes the class that unwrapping has called, above the one of the pass before.
     Pass(
-        reducers.rewrite_reducers,
+        rewrite_reducers,
         needs=Holds.REDUCERS | Holds.FUNCTION_METRICS,
         takes=Holds.REDUCERS | Holds.FUNCTION_METRICS,
     ),

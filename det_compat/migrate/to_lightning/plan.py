@@ -21,7 +21,7 @@ from det_compat.migrate.to_lightning.class_facts import (
     WrappedReducer,
     WrappedScheduler,
 )
-from det_compat.migrate.to_lightning.metrics.names import ALL, NOT_YET, renamed_key
+from det_compat.migrate.to_lightning.metrics.renamed import ALL, NOT_YET, renamed_key
 from det_compat.migrate.to_lightning.optimization.accumulation import Accumulation
 from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.file import File

@@ -17,14 +17,10 @@ from det_compat.migrate.to_lightning.automatic.deciding import (
 from det_compat.migrate.to_lightning.automatic.loss import copied, is_entry, loss_of, with_copies
 from det_compat.migrate.to_lightning.data.batch_numbers import with_batch_number
 from det_compat.migrate.to_lightning.metrics.logged import EACH_BATCH, Logged
-from det_compat.migrate.to_lightning.metrics.names import (
-    ALL_RENAMED,
-    renamed_where_made,
-    said_of,
-)
-from det_compat.migrate.to_lightning.metrics.reductions import reduction
+from det_compat.migrate.to_lightning.metrics.renamed import ALL_RENAMED, renamed_where_made, said_of
 from det_compat.migrate.to_lightning.optimization.stepping import clipping, with_optimizers
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
+from det_compat.migrate.to_lightning.reducers.reductions import reduction
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import above, comments_of
 from det_compat.migrate.tree.symbols import Symbols

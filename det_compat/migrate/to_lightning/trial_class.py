@@ -26,22 +26,9 @@ from det_compat.migrate.to_lightning.early.moved_devices import left_to_lightnin
 from det_compat.migrate.to_lightning.from_config.changed_hparams import changed_copies, with_copies
 from det_compat.migrate.to_lightning.metrics.in_place import changed_in_place
 from det_compat.migrate.to_lightning.metrics.logged import EACH_BATCH, as_numbers, by_name
-from det_compat.migrate.to_lightning.metrics.names import (
-    ALL_RENAMED,
-    numbers_of,
-    renamed_in,
-    said_of,
-    with_numbers_of,
-)
+from det_compat.migrate.to_lightning.metrics.numbers import numbers_of, with_numbers_of
 from det_compat.migrate.to_lightning.metrics.on_cpu import Devices
-from det_compat.migrate.to_lightning.metrics.reducer_kinds import odd_makers
-from det_compat.migrate.to_lightning.metrics.reducers import reducer_hooks, updates_at_start
-from det_compat.migrate.to_lightning.metrics.reductions import (
-    ReducerNames,
-    late_hook,
-    reduction,
-    reported_late,
-)
+from det_compat.migrate.to_lightning.metrics.renamed import ALL_RENAMED, renamed_in, said_of
 from det_compat.migrate.to_lightning.metrics.training import training_hooks
 from det_compat.migrate.to_lightning.metrics.unknown import are_unknown
 from det_compat.migrate.to_lightning.moving.lines import moved_lines
@@ -59,6 +46,14 @@ from det_compat.migrate.to_lightning.optimization.optimizers import (
     used_attributes,
 )
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases, TrialPlan
+from det_compat.migrate.to_lightning.reducers.kinds import odd_makers
+from det_compat.migrate.to_lightning.reducers.metrics import reducer_hooks, updates_at_start
+from det_compat.migrate.to_lightning.reducers.reductions import (
+    ReducerNames,
+    late_hook,
+    reduction,
+    reported_late,
+)
 from det_compat.migrate.to_lightning.steps import training_step, validation_step
 from det_compat.migrate.to_lightning.taken.renaming import left_to_base
 from det_compat.migrate.to_lightning.written_out import lengths

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import libcst as cst
 
 from det_compat.migrate.to_lightning.class_facts import ClassFacts
-from det_compat.migrate.to_lightning.metrics.names import NOT_YET
+from det_compat.migrate.to_lightning.metrics.renamed import NOT_YET
 from det_compat.migrate.to_lightning.plan import TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.docstrings import with_first

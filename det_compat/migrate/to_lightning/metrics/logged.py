@@ -20,17 +20,17 @@ from det_compat.migrate.shapes.values import (
 )
 from det_compat.migrate.to_lightning.metrics.arrays import Arrays
 from det_compat.migrate.to_lightning.metrics.branches import joined, without_last
-from det_compat.migrate.to_lightning.metrics.names import (
+from det_compat.migrate.to_lightning.metrics.names import names_given
+from det_compat.migrate.to_lightning.metrics.numbers import numbers_of
+from det_compat.migrate.to_lightning.metrics.on_cpu import Devices
+from det_compat.migrate.to_lightning.metrics.rates import is_one_rate
+from det_compat.migrate.to_lightning.metrics.renamed import (
     ALL,
     NOT_YET,
     all_renamed,
-    names_given,
-    numbers_of,
     owner,
     renamed_in,
 )
-from det_compat.migrate.to_lightning.metrics.on_cpu import Devices
-from det_compat.migrate.to_lightning.metrics.rates import is_one_rate
 from det_compat.migrate.to_lightning.metrics.unknown import Shown, are_unknown
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines

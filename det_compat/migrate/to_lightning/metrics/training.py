@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import libcst as cst
 from libcst.helpers import ensure_type
 
-from det_compat.migrate.to_lightning.metrics.reducers import guarded, log, reset
 from det_compat.migrate.to_lightning.optimization.kept import Wrapping
 from det_compat.migrate.to_lightning.plan import TrialPlan
+from det_compat.migrate.to_lightning.reducers.metrics import guarded, log, reset
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.symbols import Symbols

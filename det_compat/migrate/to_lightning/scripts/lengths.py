@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.metrics.reducer_kinds import set_otherwise, values_of
+from det_compat.migrate.to_lightning.reducers.kinds import set_otherwise, values_of
 from det_compat.migrate.to_lightning.scripts.lines import is_fit
 from det_compat.migrate.to_lightning.scripts.makers import UNITS, Makers, flag_of
 from det_compat.migrate.to_lightning.scripts.schedule import Length

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.metrics.reducer_kinds import values_of
 from det_compat.migrate.to_lightning.plan import LightningFile
+from det_compat.migrate.to_lightning.reducers.kinds import values_of
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Lines
 from det_compat.migrate.tree.marks import above

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from det_compat.migrate.to_lightning.class_facts import ClassFacts
-from det_compat.migrate.to_lightning.metrics.reducer_kinds import set_otherwise, values_of
 from det_compat.migrate.to_lightning.optimization.accumulation import IS_DUE
+from det_compat.migrate.to_lightning.reducers.kinds import set_otherwise, values_of
 from det_compat.migrate.tree import syntax
 
 #: Statements of which only the running code knows whether, or how often, they do what they say.

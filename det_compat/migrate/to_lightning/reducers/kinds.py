@@ -11,8 +11,8 @@ from det_compat.migrate.shapes.returned import odd_kinds
 from det_compat.migrate.shapes.values import is_many
 from det_compat.migrate.to_lightning.class_facts import ClassFacts
 from det_compat.migrate.to_lightning.early.moved_devices import is_class
-from det_compat.migrate.to_lightning.metrics.reducers import FUNCTION_METRIC, METRIC_OF
 from det_compat.migrate.to_lightning.plan import LightningFile
+from det_compat.migrate.to_lightning.reducers.metrics import FUNCTION_METRIC, METRIC_OF
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
 

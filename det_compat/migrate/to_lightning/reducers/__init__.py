@@ -1,0 +1,1 @@
+"""Reducers, as metrics of torchmetrics and as what Lightning logs."""
