@@ -99,11 +99,19 @@ def hidden(after: Code, text: Text) -> Iterator[Finding]:
 
 
 def idle(after: Code, text: Text) -> Iterator[Finding]:
-    """The hooks of Determined's in modules and callbacks that neither Lightning nor code calls."""
-    for node in text.classes.values():
-        _, others = after.ancestors(node)
-        if not others & _LIGHTNINGS:
+    """The hooks of Determined's in modules and callbacks that neither Lightning nor code calls.
+
+    So are those of a copy of Determined that a project has changed, and methods that nobody hands
+    the context that they take.
+    """
+    hooks = _CALLED | (after.copies.asked_of_trials - _BOTH)
+    for node in text.classes.values() if text.path in after.own.files else ():
+        _, bases = after.ancestors(node)
+        if not bases & _LIGHTNINGS:
             continue
         for name, method in methods(node).items():
-            if name in _CALLED and name not in after.read_names:
+            takes_context = "context" in [arg.arg for arg in method.args.args]
+            is_hook = name in hooks or (takes_context and bases <= _LIGHTNINGS)
+            is_python = name.startswith("__") and name.endswith("__")
+            if is_hook and name not in after.own.read_names and not is_python:
                 yield Finding(method.lineno, f"Lightning does not call {name}")

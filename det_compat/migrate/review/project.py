@@ -36,6 +36,10 @@ class Text:
         return {node.name: node for node in self.nodes if isinstance(node, ast.ClassDef)}
 
 
+#: What calls the methods of trials, in Determined's own code.
+_CONTROLLERS = {"PyTorchTrialController", "_PyTorchTrialController"}
+
+
 @dataclass(frozen=True)
 class Code:
     """All files that were read together, before or after.
@@ -123,6 +127,25 @@ class Code:
             for node in nodes
             if isinstance(node, (ast.Attribute, ast.Name)) and isinstance(node.ctx, ast.Load)
         }
+
+    @cached_property
+    def copies(self) -> Code:
+        """The files of Determined's own code that a project has copied and changed."""
+        found = {p: each for p, each in self.files.items() if each.classes.keys() & _CONTROLLERS}
+        return Code(found)
+
+    @cached_property
+    def own(self) -> Code:
+        """The other files."""
+        left = {path: text for path, text in self.files.items() if path not in self.copies.files}
+        return Code(left) if self.copies.files else self
+
+    @cached_property
+    def asked_of_trials(self) -> set[str]:
+        """Every attribute that is read of something called a trial."""
+        nodes = (node for text in self.files.values() for node in text.nodes)
+        asked = (node for node in nodes if isinstance(node, ast.Attribute))
+        return {node.attr for node in asked if written(node.value).split(".")[-1] == "trial"}
 
     @cached_property
     def asked_names(self) -> set[str]:

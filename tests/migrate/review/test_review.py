@@ -505,6 +505,45 @@ def test_an_import_that_is_left_is_marked_where_nothing_says_why(tmp_path):
     assert b"    # MIGRATE: determined is imported here, and not rewritten" in found["odd.py"].after
 
 
+_COPY = """
+class PyTorchTrialController:
+    def run(self):
+        self.trial.moved(self.batch)
+        self.trial.state_dict()
+        self.trial.used()
+"""
+
+
+@pytest.mark.parametrize(
+    ("signature", "is_marked"),
+    [
+        ("moved(self, batch)", True),
+        # Lightning calls this, too.
+        ("state_dict(self)", False),
+        ("used(self)", False),
+        # No copy calls it, so it was called by nobody before.
+        ("helper(self, batch)", False),
+        ("handed(self, batch, context)", True),
+        ("used(self, batch, context)", False),
+    ],
+)
+def test_what_only_a_copy_of_determined_calls_is_marked(signature, is_marked, tmp_path):
+    """A project may patch Determined, so that it calls more of a trial."""
+    name = signature.partition("(")[0]
+    method = f"    def {signature}: return 1\n\n    def evaluate_batch"
+    (tmp_path / "model_def.py").write_text(
+        f"import use\n{trial(('    def evaluate_batch', method))}"
+    )
+    (tmp_path / "use.py").write_text("def use(trial):\n    trial.used()\n")
+    folder = tmp_path / "patch" / "determined" / "pytorch"
+    folder.mkdir(parents=True)
+    (folder / "_pytorch_trial.py").write_text(_COPY)
+    (folder / "__init__.py").write_text("from determined.pytorch._pytorch_trial import *\n")
+    found = {file.path.name: file for file in migrate([str(tmp_path)], "lightning").files}
+    said = f"# MIGRATE: Lightning does not call {name}".encode()
+    assert (said in found["model_def.py"].after) is is_marked
+
+
 @pytest.mark.parametrize("name", ["__getattr__", "__call__"])
 @pytest.mark.parametrize("calls", [True, False])
 def test_what_hides_a_method_that_modules_need_is_marked(tmp_path, name, calls):
