@@ -32,13 +32,11 @@ _MODAL = re.compile(
 )
 #: What the functions and classes of these return has no modes, or is no model.
 _WITHOUT_MODES = re.compile(
-    r"(torch|torch\.(nn|optim|utils|distributed|cuda|distributions|fft|linalg|special)"
-    r"|torch\.nn\.(functional|init|utils|modules|parameter)"
-    r"|torch(vision|audio)\.(transforms|datasets|utils|io)|numpy|pandas|scipy|sklearn|skimage|PIL|cv2"
+    r"(torch|torch(vision|audio)\.(transforms|datasets|utils|io)|numpy|pandas|scipy|sklearn|skimage|PIL|cv2"
     r"|albumentations|torchmetrics|tqdm|yaml|omegaconf|attrdict|wandb|tensorboardX?|matplotlib"
     r"|datasets|evaluate|nltk|pycocotools|sacrebleu|requests|boto3|tokenizers|sentencepiece"
     r"|h5py|joblib|loguru|networkx|nibabel|polars|pyarrow|pydicom|seaborn|tifffile|xarray|zarr"
-    r"|filelock|determined|pedl|det_compat)\b(?!\.(hub\.load|jit|load|package|export)\b)"
+    r"|filelock|determined|pedl|det_compat)\b"
     r"|transformers\.(.*\bfrom_pretrained$|[gs]et_\w+$|\w*(Config|Processor|Extractor|Tokenizer(Fast)?)\b)"
 )
 #: Values that are no models: literals, and what the context returns.
@@ -264,11 +262,11 @@ class Makers:
         return any(_may_have_modes(f"{path}.{rest}".rstrip(".")) for path in paths)
 
 
-#: What these make is no model: texts and numbers, and the data of some libraries.
+#: What these make is no model: texts and numbers, metrics, and the data of some libraries.
 _PLAIN = {"str", "int", "float", "bool", "len", "range", "dict", "open"}
 _DATA = re.compile(
     r"(os|pathlib|json|glob|math|time|datetime|tempfile|numpy|pandas|scipy|sklearn|skimage|PIL|cv2"
-    r"|cvxopt|pycocotools)\."
+    r"|cvxopt|pycocotools|torchmetrics)\."
 )
 
 
@@ -378,7 +376,8 @@ def _handed(method: cst.FunctionDef, around: Elsewhere) -> Iterator[str]:
 
 
 _PYTHONS = "|".join(sorted({*dir(builtins)} - {"map", "filter"}))
-_PASSING = re.compile(rf"(torch\.utils\.data|determined|det_compat|{_PYTHONS})\.|__det_")
+_LOADERS = r"(torch\.utils\.data|determined|det_compat)\."
+_PASSING = re.compile(rf"{_DATA.pattern}|{_LOADERS}|({_PYTHONS})\.|__det_")
 
 
 def _called_attributes(method: cst.FunctionDef) -> Iterator[str]:

@@ -227,6 +227,7 @@ def test_a_model_that_heirs_alone_make_is_judged_there(tmp_path, made):
         ("torch.utils.data.DataLoader(dataset=self.rows, batch_size=4)", "lib.Rows()", False),
         ("DataLoader(lib.of(self.rows), batch_size=4)", "lib.Rows()", True),
         ("DataLoader([], batch_size=4)", "networkx.read_gml('a')", False),
+        ("DataLoader([], batch_size=4)", "torch.add(np.load('a'), 1)", False),
     ],
 )
 def test_what_a_loader_goes_through_is_no_model(tmp_path, loader, made, stays):
@@ -234,8 +235,22 @@ def test_what_a_loader_goes_through_is_no_model(tmp_path, loader, made, stays):
         ("DataLoader([], batch_size=4)", loader),
         ("        self.opt =", f"        self.rows = {made}\n        self.opt ="),
         ("self.model(batch).sum()}", "self.model(batch).sum() * self.rows.scale}"),
-        header="import lib\nimport networkx\n" + HEADER,
+        header="import lib\nimport networkx\nimport numpy as np\n" + HEADER,
     )
+    assert ("def on_validation_model_eval" in rewritten(tmp_path, source)) == stays
+
+
+@pytest.mark.parametrize(
+    ("made", "stays"), [("torchmetrics.Accuracy('binary')", False), ("lib.Accuracy()", True)]
+)
+def test_what_a_metric_is_updated_with_is_no_part_of_it(tmp_path, made, stays):
+    """Its modes are those of no layer, though the file has some."""
+    source = trial(
+        ("        self.opt =", f"        self.score = {made}\n        self.opt ="),
+        ("        return {", "        self.score.update(self.out(batch))\n        return {"),
+        header="import lib\nimport torchmetrics\n" + HEADER,
+    )
+    source += "\n    def out(self, batch):\n        return torch.nn.Dropout()(self.model(batch))\n"
     assert ("def on_validation_model_eval" in rewritten(tmp_path, source)) == stays
 
 
@@ -246,3 +261,15 @@ def test_a_layer_of_what_is_wrapped_has_the_mode_of_that(tmp_path, wrapped, stay
     made = f"self.x = torch.hub.load('a', 'b')\n        self.model = context.wrap_model({wrapped})"
     source = trial(("self.model = context.wrap_model(torch.nn.Linear(2, 1))", made))
     assert ("on_validation_model_eval" in rewritten(tmp_path, source)) == stays
+
+
+@pytest.mark.parametrize(("asked", "stays"), [("os.listdir", False), ("lib.listdir", True)])
+def test_what_calls_no_model_is_handed_none(tmp_path, asked, stays):
+    source = trial(
+        (
+            "        self.opt =",
+            f"        self.rows = lib.Rows()\n        {asked}(self.rows)\n        self.opt =",
+        ),
+        header="import os\nimport lib\n" + HEADER,
+    )
+    assert ("def on_validation_model_eval" in rewritten(tmp_path, source)) == stays
