@@ -168,8 +168,8 @@ def _without_platform(lines: _Lines) -> Iterator[cst.EmptyLine]:
     """Lines without the comments all of which is one sentence, or sentences, of Determined."""
     for is_comment, group in groupby(lines, lambda line: _text(line) is not None):
         found = [*group]
-        sentences = _SENTENCE_END.split(" ".join((_text(n) or "").strip() for n in found))
-        are_old = is_comment and all(map(_PLATFORM.search, sentences))
+        said = sentences(" ".join((_text(line) or "").strip() for line in found))
+        are_old = is_comment and all(map(_PLATFORM.search, said))
         if not are_old or any(_KEPT.search(_text(line) or "") for line in found):
             yield from map(_without_giver, found)
 
@@ -183,6 +183,11 @@ def _without_giver(line: cst.EmptyLine) -> cst.EmptyLine:
 
 _GIVEN = re.compile(r" (specified|given|provided|assigned|chosen|set) by Determined\b(?!['-])")
 _SENTENCE_END = re.compile(r"(?<=[.!?]) +(?=[A-Z])")
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a comment."""
+    return _SENTENCE_END.split(text)
 
 
 def _text(line: cst.EmptyLine) -> str | None:

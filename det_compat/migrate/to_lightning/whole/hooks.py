@@ -198,7 +198,8 @@ class _Validation:
         if self._needs_cpu(found):
             return None
         is_apart = self._differs_on_devices(found)
-        indexed = self._with_index(without_moves(found, batch, self.me))
+        is_plain = "cuda" not in self.file.elsewhere.classes_with
+        indexed = self._with_index(without_moves(found, batch, self.me, is_plain=is_plain))
         if indexed is None:
             return None
         logged = apart(indexed, self.me)

@@ -10,11 +10,18 @@ import libcst as cst
 from det_compat.migrate.to_lightning.whole.flow import flow, stored
 from det_compat.migrate.to_lightning.whole.parts import Parts, parsed
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.marks import above, comments_of
+from det_compat.migrate.tree.marks import above, comments_of, sentences
 
 
-def without_moves(parts: Parts, batch: str, me: str) -> Parts:
-    """The parts without moves of what Lightning has moved."""
+def without_moves(parts: Parts, batch: str, me: str, *, is_plain: bool = True) -> Parts:
+    """The parts without moves of what Lightning has moved.
+
+    Args:
+        parts: of a validation.
+        batch: what it calls a batch.
+        me: what it calls the module.
+        is_plain: whether ``cuda()`` moves to the device, and is no method of the project's.
+    """
     names = {batch, *syntax.names_in(parts.target)}
     body: list[cst.BaseStatement] = []
     comments: list[cst.EmptyLine] = []
@@ -25,9 +32,15 @@ def without_moves(parts: Parts, batch: str, me: str) -> Parts:
         here = names if small is not None else names - flow(was).bound
 
         def unmoved(call: cst.Call, here: Collection[str] = here) -> cst.BaseExpression:
-            return _unmoved(call, here, me)
+            return _unmoved(call, here, me, is_plain)
 
-        made = syntax.each(line, cst.Call, unmoved)
+        def told(
+            inner: cst.SimpleStatementLine, here: Collection[str] = here
+        ) -> cst.SimpleStatementLine:
+            moves = (_unmoved(c, here, me, is_plain) is not c for c in syntax.find(inner, cst.Call))
+            return _without_word_of_moving(inner) if any(moves) else inner
+
+        made = syntax.each(syntax.each(line, cst.SimpleStatementLine, told), cst.Call, unmoved)
         names -= set() if _is_idle(made) else flow(parsed([made])).bound
         if isinstance(small, cst.Assign) and not _is_idle(made):
             values = syntax.parts(syntax.simple(made).value)  # type: ignore[union-attr]
@@ -48,8 +61,27 @@ def _is_of_moving(line: cst.EmptyLine) -> bool:
 _MOVING = re.compile(r"\b(move|moving|send|gpu|cuda|device|cpu)", re.IGNORECASE)
 
 
-def _unmoved(call: cst.Call, names: Collection[str], me: str) -> cst.BaseExpression:
+def _without_word_of_moving(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
+    """A statement without the comment above it that only says that it moves something."""
+    text = " ".join(each.comment.value.lstrip("# ") for each in comments_of(line) if each.comment)
+    if not text or not all(map(_TO_DEVICE.search, sentences(text))):
+        return line
+    return line.with_changes(leading_lines=[e for e in line.leading_lines if e.comment is None])
+
+
+_TO_DEVICE = re.compile(
+    r"\b(pass|mov|send|put|copy|transfer)\w*\b.{0,40}\b(to|on|onto) (the )?(gpu|cuda|device)\b",
+    re.IGNORECASE,
+)
+
+
+def _unmoved(call: cst.Call, names: Collection[str], me: str, is_plain: bool) -> cst.BaseExpression:
     """What a call moves, if that is a part of the batch."""
+    func = call.func
+    if is_plain and isinstance(func, cst.Attribute) and _root(func.value) in names:
+        asked = f"{func.attr.value}({', '.join(syntax.code(arg.value) for arg in call.args)})"
+        is_all = asked in ("cuda()", "to('cuda')", 'to("cuda")', f"to({me}.device)")
+        return func.value if is_all and not any(arg.star for arg in call.args) else call
     given = call.args[0].value if len(call.args) == 3 else None
     move = f"{me}.transfer_batch_to_device"
     is_move = given is not None and syntax.code(call.func) == move

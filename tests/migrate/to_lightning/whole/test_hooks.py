@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,33 @@ SUM = "                total += self.model(batch).sum().item()\n"
 NO_GRAD = "        with torch.no_grad():\n"
 START = "        total, n = 0.0, 0\n"
 END = '        return {"error": total / n}\n'
+
+
+@pytest.mark.parametrize(
+    ("lines", "left"),
+    [
+        ("batch = batch.cuda()\nprint(batch)", "print(batch)"),
+        ("x, y = batch\nx, y = x.cuda(), y.cuda()\nprint(x, y)", "x, y = batch\nprint(x, y)"),
+        ("print(batch[0]['x'].to('cuda'))", "print(batch[0]['x'])"),
+        ("print(batch[0].cuda(), self.rows.cuda())", "print(batch[0], self.rows.cuda())"),
+        # Lightning looks at no attributes, and keeps the type.
+        ("print(batch.x.cuda())", "print(batch.x.cuda())"),
+        ("print(batch.to('cuda', torch.half))", "print(batch.to('cuda', torch.half))"),
+        ("batch = other()\nprint(batch.cuda())", "batch = other()\nprint(batch.cuda())"),
+        ("# Move this to the GPU.\nprint(batch[0].cuda())", "print(batch[0])"),
+        ("# Needed below.\nprint(batch[0].cuda())", "# Needed below.\nprint(batch[0])"),
+        ("# Move it to the GPU.\nprint(rows.cuda())", "# Move it to the GPU.\nprint(rows.cuda())"),
+    ],
+)
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_what_lightning_has_moved_is_not_put_on_the_gpu_again(lines, left, is_plain, tmp_path):
+    """A validation needed a GPU, whatever the Trainer was told."""
+    new = "".join(f"                {line}\n" for line in lines.split("\n"))
+    own = "\n\nclass Batch:\n    def cuda(self):\n        return self\n"
+    module = made(tmp_path, SUMS, (MOVE, new), more="" if is_plain else own)
+    wanted = left if is_plain else lines
+    assert textwrap.indent(wanted, "    ") in method(module, "validation_step")
+    assert ("cuda" in module) is ("cuda" in wanted or not is_plain)
 
 
 @pytest.mark.parametrize(
