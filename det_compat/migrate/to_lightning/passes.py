@@ -22,6 +22,7 @@ from det_compat.migrate.to_lightning.automatic.fit_alone import with_steps_in_fi
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.sized import with_word_of_lengths
 from det_compat.migrate.to_lightning.data.start_methods import said_again
+from det_compat.migrate.to_lightning.data.started import with_data_in_setup
 from det_compat.migrate.to_lightning.early import late_models
 from det_compat.migrate.to_lightning.early.secrets import without_secrets
 from det_compat.migrate.to_lightning.metrics import told
@@ -229,6 +230,7 @@ def rewritten(tree: cst.Module, file: LightningFile) -> cst.Module:
             return node
         node = without_secrets(without_platform(node), plan, file)
         node = said_again(node, file.elsewhere.imported)
+        node = with_data_in_setup(node, plan, file.elsewhere)
         return with_word_of_lengths(node, file.elsewhere.texts)
 
     tree = syntax.each(without_old_code(tree), cst.ClassDef, said)

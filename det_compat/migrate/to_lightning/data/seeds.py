@@ -15,7 +15,6 @@ from det_compat.migrate.to_lightning.data.copied import with_word_of_copies
 from det_compat.migrate.to_lightning.data.loaded_again import once
 from det_compat.migrate.to_lightning.data.loaders import NAMES
 from det_compat.migrate.to_lightning.data.shared_out import with_word_of_processes
-from det_compat.migrate.to_lightning.data.started import with_word_of_pools
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.marks import above
@@ -39,7 +38,6 @@ def with_word_of_seeds(node: cst.ClassDef, symbols: Symbols, around: Elsewhere) 
     """
     node, texts = once(_with_word_of_loaders(node, symbols, around), around.texts), around.texts
     node = with_word_of_processes(with_word_of_copies(node, symbols, texts), symbols, around)
-    node = with_word_of_pools(node, around)
     own = syntax.methods(node)
     if any(_SEEDING.search(syntax.code(call.func)) for call in syntax.find(node, cst.Call)):
         return node
