@@ -4,14 +4,20 @@ import re
 from collections.abc import Iterator
 
 from det_compat.migrate.configs import configs_of
-from det_compat.migrate.results import FileResult, Migration
+from det_compat.migrate.results import Migration
 from det_compat.migrate.review.process_counts import SEVERAL
-from det_compat.migrate.to_lightning.data.shared_out import ORDER
+from det_compat.migrate.to_lightning.data.shared_out import ORDER, SAMPLES
 
-_ORDER = (
-    "Lightning shuffles what this loads on several devices, which are asked for, and "
-    "Determined kept its order; see MIGRATION.md#what-migrate-leaves-to-you"
-)
+_NOTES = {
+    ORDER: (
+        "Lightning shuffles what this loads on several devices, which are asked for, and "
+        "Determined kept its order; see MIGRATION.md#what-migrate-leaves-to-you"
+    ),
+    SAMPLES: (
+        "Lightning shares out single samples on several devices, which are asked for, and "
+        "Determined whole batches of this sampler; see MIGRATION.md#what-migrate-leaves-to-you"
+    ),
+}
 
 
 def device_notes(migration: Migration) -> Iterator[str]:
@@ -25,9 +31,6 @@ def device_notes(migration: Migration) -> Iterator[str]:
         word = re.compile(rf"\b{re.escape(file.path.stem)}\b".encode())
         is_trained = any(each is file.after or word.search(each) for each in scripts)
         if is_trained or any(each.slots_per_trial > 1 for each in configs):
-            yield from (f"{file.path}:{line}: {_ORDER}" for line in _unshuffled(file))
-
-
-def _unshuffled(file: FileResult) -> list[int]:
-    lines = file.after.decode(errors="replace").splitlines()
-    return [number for number, line in enumerate(lines, 2) if line.strip() == ORDER]
+            lines = file.after.decode(errors="replace").splitlines()
+            notes = ((at, _NOTES.get(line.strip())) for at, line in enumerate(lines, 2))
+            yield from (f"{file.path}:{at}: {note}" for at, note in notes if note)

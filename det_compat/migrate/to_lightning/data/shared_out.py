@@ -22,7 +22,7 @@ from det_compat.migrate.tree.trial_attributes import reachable, values_set
 #: The comment on a loader that keeps the order of its data on one device alone.
 ORDER = "# Lightning shuffles this in several processes"
 #: And where a sampler of the project's own may have put together what becomes a batch.
-_SAMPLES = "# in several processes Lightning shuffles single samples: no batch stays whole"
+SAMPLES = "# in several processes Lightning shuffles single samples: no batch stays whole"
 _WHOLE = (
     "# several processes need a batch sampler that shares out, and use_distributed_sampler=False"
 )
@@ -118,7 +118,7 @@ class _Loaders:
             elif any(self._is_given_whole(*call) for call in calls):
                 comment = _EACH
             elif is_training and any(self._own_samplers(*call) for call in calls):
-                comment = _SAMPLES
+                comment = SAMPLES
             elif is_training and any(self._keeps_order(*call) for call in calls):
                 comment = ORDER
             else:

@@ -8,7 +8,7 @@ import pytest
 
 from det_compat.migrate.device_notes import device_notes
 from det_compat.migrate.migration import migrate
-from tests.migrate.rewriting import rewritten, trial
+from tests.migrate.rewriting import HEADER, rewritten, trial
 
 SCRIPT = """\
 from determined import pytorch
@@ -86,9 +86,14 @@ def test_a_helper_trains_where_the_script_that_imports_it_does(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("slots", [1, 2])
-def test_the_order_of_data_is_said_where_a_script_takes_several(slots: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("given", ["", ", sampler=Grouped()"])
+def test_the_order_of_data_is_said_where_a_script_takes_several(
+    slots: int, given: str, tmp_path: Path
+) -> None:
     config(tmp_path, "const.yaml", LAUNCHED, slots)
-    (tmp_path / "model_def.py").write_text(trial())
+    size = "self.context.get_per_slot_batch_size()"
+    header = f"{HEADER}class Grouped(torch.utils.data.Sampler):\n    pass\n\n\n"
+    (tmp_path / "model_def.py").write_text(trial((size, f"{size}{given}"), header=header))
     (tmp_path / "train.py").write_text(SCRIPT)
     notes = [*device_notes(migrate([str(tmp_path)], "lightning"))]
     assert [note.startswith(f"{tmp_path / 'model_def.py'}:") for note in notes] == [True][
