@@ -147,7 +147,9 @@ def _clipping_hook(lines: Sequence[cst.BaseStatement], own: str) -> cst.BaseStat
 
 def _training(method: cst.FunctionDef, *, is_automatic: bool, is_counted: bool) -> cst.FunctionDef:
     index = _parameter(method, "batch")
-    method = with_batch_number(_with_epoch(method), index, is_counted=is_counted)
+    method = with_batch_number(
+        _with_epoch(method), index, is_counted=is_counted, is_automatic=is_automatic
+    )
     return _as_step(method, "training_step", "torch.Tensor" if is_automatic else "None")
 
 

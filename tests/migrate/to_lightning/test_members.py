@@ -440,9 +440,14 @@ def test_a_condition_needs_no_parentheses(tmp_path, use, kept):
 
 def test_a_batch_that_has_its_number_in_the_run_asks_for_that_of_the_epoch(tmp_path):
     old = "        loss = self.model(batch).sum()"
-    asked = f"        if self.context.is_epoch_start():\n            print(batch_idx)\n{old}"
+    numbers = "batch_idx, -batch_idx, ~batch_idx"
+    asked = f"        if self.context.is_epoch_start():\n            print({numbers})\n{old}"
     made = method(rewritten(tmp_path, trial((old, asked))), "training_step")
     assert "    if self.trainer.fit_loop.batch_idx == 0:\n" in made
+    # Where only the number in the epoch has the name, it is that.
+    asked = asked.replace(numbers, "batch_idx")
+    made = method(rewritten(tmp_path, trial((old, asked))), "training_step")
+    assert "    if batch_idx == 0:\n        print(self.global_step)\n" in made
 
 
 def test_whether_there_are_several_processes_before_there_is_a_trainer(tmp_path):

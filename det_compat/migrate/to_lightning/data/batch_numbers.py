@@ -1,5 +1,6 @@
 """The numbers of batches: Determined's start with the run, Lightning's with each epoch."""
 
+import ast
 from collections.abc import Sequence
 
 import libcst as cst
@@ -12,13 +13,16 @@ _IS_FIRST = ("{0} == 0", "not {0}")
 _IS_LATER = ("{0} != 0", "{0} > 0")
 
 
-def with_batch_number(method: cst.FunctionDef, index: str, *, is_counted: bool) -> cst.FunctionDef:
+def with_batch_number(
+    method: cst.FunctionDef, index: str, *, is_counted: bool, is_automatic: bool = False
+) -> cst.FunctionDef:
     """A batch method that finds the number of its batch, if it uses that.
 
     Args:
         method: train_batch.
         index: the parameter that it was given the number by; Lightning's is ``batch_idx``.
         is_counted: whether each batch makes one step, which Lightning counts.
+        is_automatic: whether Lightning makes it, and none is made before the method ends.
     """
     names = [name for name in syntax.find(method.body, cst.Name) if name.value == index]
     if not names:
@@ -29,8 +33,24 @@ def with_batch_number(method: cst.FunctionDef, index: str, *, is_counted: bool) 
     if first.asked == len(names):
         return method.with_changes(body=asking)
     number = f"{own}.global_step" if is_counted else TOTAL_BATCH.format(own)
+    if is_counted and is_automatic and _is_seldom_read(method, index):
+        return method.with_changes(body=syntax.replaced(method.body, index, number))
     line = syntax.statements(f"{index} = {number}\n")
     return syntax.with_body(method, syntax.below_docstring(syntax.body_of(method), line))
+
+
+#: So many times a number is asked for where it is needed.
+_SELDOM = 2
+
+
+def _is_seldom_read(method: cst.FunctionDef, name: str) -> bool:
+    """Whether a method reads a parameter a few times, and means nothing else by its name."""
+    plain = method.with_changes(params=cst.Parameters())
+    nodes = ast.walk(ast.parse(syntax.code(plain).strip()))
+    found = [n for n in nodes if name in (getattr(n, "id", ""), getattr(n, "arg", ""))]
+    reads = [n for n in found if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+    others = [n for n in found if not isinstance(n, ast.keyword)]
+    return len(reads) == len(others) <= _SELDOM
 
 
 def in_step(functions: Sequence[cst.FunctionDef]) -> bool:

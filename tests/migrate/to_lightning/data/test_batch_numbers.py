@@ -36,3 +36,24 @@ def test_the_number_of_a_batch(before: str, after: str) -> None:
     made = with_batch_number(method, "i", is_counted=True)
     total = "trainer.fit_loop.total_batch_idx"
     assert syntax.code(made) == f"{head}{after.replace(total, 'global_step')}\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "return f(i=i, x=self.i, y=[i])",
+            "return f(i=me.global_step, x=self.i, y=[me.global_step])",
+        ),
+        ("return i > 0", "return (me.current_epoch > 0 or batch_idx > 0)"),
+        ("return i, i, i", "i = me.global_step\n    return i, i, i"),
+        ("i += 1\n    return i", "i = me.global_step\n    i += 1\n    return i"),
+        ("return [i for i in batch]", "i = me.global_step\n    return [i for i in batch]"),
+        ("return lambda i: i", "i = me.global_step\n    return lambda i: i"),
+    ],
+)
+def test_a_number_that_stays_is_asked_for_where_it_is_read(before: str, after: str) -> None:
+    head = "def train_batch(me, batch, epoch, i):\n    "
+    method = ensure_type(syntax.statement(f"{head}{before}\n"), cst.FunctionDef)
+    made = with_batch_number(method, "i", is_counted=True, is_automatic=True)
+    assert syntax.code(made) == f"{head}{after}\n"
