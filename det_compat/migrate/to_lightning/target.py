@@ -350,20 +350,29 @@ class Lightning(Target):
         nodes = (source.tree, *(each for each, _ in source.trials.values()))
         every, *stepping = (len(source.symbols.calls(n, "step_optimizer")) for n in nodes)
         steps_elsewhere = every > sum(stepping)
-        configs = configs_of(path, node.name.value) if is_single else []
+        # A mixin has no parameters: what it asks for is the trial's that it is in front of.
+        takes_all = is_root and not has_heirs and all(map(self._is_plain_mixin, parents))
+        mixed = [self._read[self._paths[each]] for each in parents if takes_all]
+        around = {id(each): each for each in (source, *mixed, *helpers)}
+        configs = configs_of(path, node.name.value) if takes_all else []
         taken = parameters_of(
             node,
-            [(each.tree, each.symbols) for each in (source, *helpers)],
+            [(each.tree, each.symbols) for each in around.values()],
             self.elsewhere.functions,
             configs,
             settings=self._settings,
-            others=[other for other, _ in source.trials.values()],
-            is_whole=is_single,
+            others=[
+                other
+                for each in (source, *mixed)
+                for one, (other, _) in each.trials.items()
+                if one not in parents
+            ],
+            is_whole=takes_all,
         )
-        if not is_single:
+        if not takes_all:
             # What one class of a family asks the config for is given to each.
             taken = replace(taken, sections=distinct((*taken.sections, *self._asked(scope))))
-        taken = self._given.taken(node.name.value, taken, is_whole=is_single)
+        taken = self._given.taken(node.name.value, taken, is_whole=takes_all)
         accumulates = None
         if is_whole and not steps_elsewhere and BATCHES not in taken.types:
             accumulates = accumulation(
@@ -401,6 +410,16 @@ class Lightning(Target):
             steps=1 if is_automatic else steps_of_trial(methods, [facts for _, facts in relatives]),
         )
         return plan
+
+    def _is_plain_mixin(self, scope: Scope) -> bool:
+        """Whether a class has neither bases in the project nor an ``__init__``, and is no trial."""
+        node, _ = self._class(scope)
+        is_alone = len(self._hierarchy.ancestors(scope)) == 1
+        return (
+            is_alone
+            and not self._hierarchy.is_trial(scope)
+            and "__init__" not in syntax.methods(node)
+        )
 
     @cached_property
     def _sections(self) -> dict[Path, tuple[str, ...]]:

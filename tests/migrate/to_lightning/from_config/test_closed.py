@@ -8,7 +8,7 @@ import pytorch_lightning as pl
 
 from det_compat.migrate.migration import migrate
 from det_compat.shared.importing import load_file
-from tests.migrate.rewriting import method, rewritten, trial
+from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
 CONFIG = """\
 entrypoint: model_def:Trial
@@ -115,3 +115,32 @@ def test_names_that_no_parameter_can_have_come_by_two_stars(has_config, tmp_path
     module = loaded(tmp_path, made).Trial(global_batch_size=4, **given)
     assert module.seen == (0.5, None)
     assert {*module.hparams} == {"global_batch_size", *given}
+
+
+MIXIN = """\
+class Data:
+{init}    def rows(self):
+        return torch.ones(self.context.get_hparam("rows"), 2)
+
+
+"""
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+@pytest.mark.parametrize("init", ["", "    def __init__(self):\n        pass\n\n"])
+def test_what_a_mixin_asks_for_are_parameters_of_the_trial(init, is_elsewhere, tmp_path):
+    mixin, header = MIXIN.format(init=init), HEADER
+    if is_elsewhere:
+        (tmp_path / "data.py").write_text(f"import torch\n\n\n{mixin}")
+        header, mixin = f"{header}from data import Data\n", ""
+    (tmp_path / "const.yaml").write_text(CONFIG.format(", rows: 8"))
+    made = rewritten(
+        tmp_path,
+        trial(
+            ("class Trial(", f"{mixin}class Trial(Data, "),
+            ("DataLoader([]", "DataLoader(self.rows()"),
+            header=header,
+        ),
+    )
+    # One that makes something of its own has its own parameters.
+    assert ("rows: int = 8" in made) is not bool(init)
