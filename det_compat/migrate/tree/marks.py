@@ -144,11 +144,7 @@ def _without_old_code(lines: Sequence[cst.EmptyLine]) -> Iterator[cst.EmptyLine]
     for is_comment, group in groupby(lines, lambda line: _text(line) is not None):
         found = [*group]
         if is_comment:
-            parts, found = [*_statements(found)], []
-            for part in parts:
-                # What stands in brackets that are not closed is a part of something.
-                is_part = bool(found) and (_text(found[-1]) or "").rstrip().endswith(_OPEN)
-                found += part if is_part or not _is_old(part, len(parts)) else ()
+            found = _without_old_parts([*_statements(found)])
             was_blank = was_blank and not found
         elif was_blank:
             # The blank lines above what has gone are there.
@@ -156,6 +152,38 @@ def _without_old_code(lines: Sequence[cst.EmptyLine]) -> Iterator[cst.EmptyLine]
         else:
             was_blank = found[-1].comment is None
         yield from found
+
+
+def _without_old_parts(parts: Sequence[_Lines]) -> list[cst.EmptyLine]:
+    """What is left of a comment: neither old code, nor what goes on with what that imports."""
+    left: list[_Lines] = []
+    gone: set[str] = set()
+    for part in parts:
+        # What stands in brackets that are not closed is a part of something.
+        is_part = bool(left) and (_text(left[-1][-1]) or "").rstrip().endswith(_OPEN)
+        asked, bound = _names(part)
+        if not is_part and (_is_old(part, len(parts)) or asked & gone):
+            is_gone = asked & gone or _IMPORT.match(_text(part[0]) or "")
+            gone |= bound if is_gone else set()
+        else:
+            left.append(part)
+    # A heading alone has nothing below it any more.
+    is_heading = bool(gone) and left == [*parts[:1]] and not _parses(parts[0])
+    return [] if is_heading else [line for part in left for line in part]
+
+
+_IMPORT = re.compile(r"^ *(from|import) determined\b")
+
+
+def _names(lines: _Lines) -> tuple[set[str], set[str]]:
+    """The variables that code in a comment asks for, and those that it sets or imports."""
+    asked, bound = set[str](), set[str]()
+    for node in ast.walk(_tree(lines) or ast.Module([], [])):
+        if isinstance(node, ast.Name):
+            (asked if isinstance(node.ctx, ast.Load) else bound).add(node.id)
+        elif isinstance(node, ast.alias):
+            bound.add(node.asname or node.name.partition(".")[0])
+    return asked, bound
 
 
 #: What speaks of the platform, where it is not said that something is determined by something.
@@ -196,12 +224,16 @@ def _text(line: cst.EmptyLine) -> str | None:
     return None if value.startswith(MARK) else value.lstrip("#")
 
 
-def _parses(lines: Sequence[cst.EmptyLine]) -> bool:
+def _tree(lines: Sequence[cst.EmptyLine]) -> ast.Module | None:
+    """The code that a comment is; None if it is none."""
     try:
-        ast.parse(textwrap.dedent("\n".join(_text(line) or "" for line in lines)))
+        return ast.parse(textwrap.dedent("\n".join(_text(line) or "" for line in lines)))
     except SyntaxError:
-        return False
-    return True
+        return None
+
+
+def _parses(lines: Sequence[cst.EmptyLine]) -> bool:
+    return _tree(lines) is not None
 
 
 def _statements(lines: Sequence[cst.EmptyLine]) -> Iterator[Sequence[cst.EmptyLine]]:

@@ -22,6 +22,17 @@ from det_compat.migrate.tree.marks import without_old_code, without_platform
             "# It loads.\n# It returns a determined.pytorch.Dataset.\nx = 1\n",
             "# It loads.\nx = 1\n",
         ),
+        (
+            "x = 1\n\n### Load a checkpoint\n# from determined.experimental import client\n"
+            "# client.login()\n"
+            "# model = client.get_model(name)\n# net = model.load()\n\ny = 1\n",
+            "x = 1\n\ny = 1\n",
+        ),
+        (
+            "# It loads.\n# from determined.experimental import client\n# client.login(me)\n"
+            "# x = me.load()\nx = 1\n",
+            "# It loads.\n# x = me.load()\nx = 1\n",
+        ),
         # Code that is not Determined's, prose of several lines, and marks stay.
         ("# self.opt = SGD(self.context)\nx = 1\n", None),
         ("# Why self.context.wrap_model() is called\n# here, and only here.\nx = 1\n", None),
