@@ -20,6 +20,8 @@ _MAKING = words(
     "tensor as_tensor from_numpy Tensor FloatTensor LongTensor zeros ones full empty arange eye"
     " linspace logspace rand randn randint randperm scalar_tensor"
 )
+#: Functions that take all their tensors on one device, which is that of the first.
+_TOGETHER = re.compile(r"((torch\.)?nn\.functional|F)\.\w+|torch\.where")
 _TO_CPU = re.compile(r"""\.to\(\s*(device=)?(["']cpu["']|torch\.device\(["']cpu)""")
 
 
@@ -77,6 +79,8 @@ class Devices:
         if called is not None:
             return self.deep > 0 and Devices(called, inner, self.deep - 1).returns_on_cpu()
         parts = [arg.value for arg in call.args]
+        if _TOGETHER.fullmatch(f"{owner}.{name}") and ".cpu" not in syntax.code(call):
+            parts = parts[:1]
         if isinstance(call.func, cst.Attribute) and owner not in ("torch", me):
             parts.append(call.func.value)
         return any(self.may_be_on_cpu(part, seen) for part in parts)

@@ -30,6 +30,8 @@ def on_one_line(made):
         (["e = batch.sum()", "e = e.to('cpu')", 'return {"e": e}'], "float(e)"),
         (["e = torch.ones(1)", "a = e", "e = e.to(self.d)", 'return {"e": a + e}'], "float(a + e)"),
         (["e = batch.sum().to('cpu')", 'return {"e": e}'], "float(e)"),
+        (["e = F.l1_loss(torch.ones(2), batch)", 'return {"e": e}'], "float(e)"),
+        (["e = F.l1_loss(batch, batch.cpu())", 'return {"e": e}'], "float(e)"),
         (['return {"e": [1.0, 2.0]}'], "float(torch.as_tensor([1.0, 2.0]).float().mean())"),
     ],
 )
@@ -48,6 +50,8 @@ def test_what_is_on_the_cpu_is_averaged_as_a_number(tmp_path, lines, value):
         (["e = batch.cpu().sum().to(batch.device)", 'return {"e": e}'], "e"),
         (["e = torch.ones(1)", "e = e.to(batch.device)", 'return {"e": e * batch}'], "e * batch"),
         (["e = torch.ones(1)", "e = self.context.to_device(e)", 'return {"e": e}'], "e"),
+        (["e = F.l1_loss(batch, torch.ones(2))", 'return {"e": e}'], "e"),
+        (["e = torch.where(batch > 0, batch, torch.ones(1))", 'return {"e": e.sum()}'], "e.sum()"),
     ],
 )
 def test_what_is_on_the_device_or_a_number_stays(tmp_path, lines, value):
