@@ -6,8 +6,8 @@ from pathlib import Path
 
 from det_compat.migrate.results import FileResult
 from det_compat.migrate.review import arguments, attributes, hooks, imports, names
-from det_compat.migrate.review.checkpoints import of_determined
 from det_compat.migrate.review.displaced import displaced
+from det_compat.migrate.review.files import of_determined
 from det_compat.migrate.review.local_imports import left_out
 from det_compat.migrate.review.overridden import overridden
 from det_compat.migrate.review.project import Code, Finding, Text

@@ -174,7 +174,15 @@ class _Loaders:
             values += [given] if given is not None and not values else []
             for value in values if not any(arg.star for arg in call.args) else ():
                 lines += syntax.statements(f"{param.name.value} = {syntax.code(value)}")
-        return syntax.with_body(found, [*lines, *syntax.body_of(found)])
+        made = syntax.with_body(found, [*lines, *syntax.body_of(found)])
+
+        def first(line: cst.Return) -> cst.Return:
+            # Of several loaders the one for training comes first.
+            parts = syntax.parts(line.value) if line.value is not None else []
+            loaders = [p for p in parts if any(map(self._is_loader, self._values(p, made)))]
+            return line.with_changes(value=loaders[0]) if len(loaders) > 1 else line
+
+        return syntax.each(made, cst.Return, first)
 
     def _is_handed_out(self, line: cst.SimpleStatementLine, method: cst.FunctionDef) -> bool:
         """Whether what a statement makes may be what Lightning gets."""

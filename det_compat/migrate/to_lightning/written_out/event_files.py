@@ -4,19 +4,14 @@ import re
 
 import libcst as cst
 
+from det_compat.migrate.review.files import EVENTS
 from det_compat.migrate.to_lightning.names import has_trainer
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.to_lightning.transformer import LightningTransformer
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.trial_attributes import values_set
 
-#: What was written below it was shown as the run's.
-_DIRECTORY = "/tmp/tensorboard"
 _MEMBER = "get_tensorboard_path"
-_LEFT = (
-    "Determined looked for TensorBoard's files in /tmp/tensorboard, and Lightning's are in "
-    "trainer.log_dir"
-)
 _EACH_PROCESS = "trainer.log_dir has to be asked for in each process"
 _OF_PROCESS = re.compile(r"rank|is_chief|is_main|is_master")
 
@@ -25,7 +20,7 @@ def write_to_log_dir(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Let what trials write for TensorBoard go where their logger writes."""
     texts = (text.raw_value for text in syntax.find(tree, cst.SimpleString))
     attributes = (node.attr.value for node in syntax.find(tree, cst.Attribute))
-    if not any(text.startswith(_DIRECTORY) for text in texts) and _MEMBER not in attributes:
+    if not any(text.startswith(EVENTS) for text in texts) and _MEMBER not in attributes:
         return tree
     return syntax.transformed(syntax.each(tree, cst.ClassDef, _Kept(file).later), _Paths(file))
 
@@ -82,9 +77,9 @@ def _is_path(value: cst.BaseExpression, file: LightningFile) -> bool:
 def _below(text: cst.SimpleString) -> str | None:
     """What comes behind Determined's directory in a text; None if it is no part of that."""
     value = text.evaluated_value
-    if not isinstance(value, str) or not f"{value}/".startswith(f"{_DIRECTORY}/"):
+    if not isinstance(value, str) or not f"{value}/".startswith(f"{EVENTS}/"):
         return None
-    return value.removeprefix(_DIRECTORY).rstrip("/")
+    return value.removeprefix(EVENTS).rstrip("/")
 
 
 class _Paths(LightningTransformer):
@@ -103,7 +98,7 @@ class _Paths(LightningTransformer):
         self, original: cst.SimpleString, updated: cst.SimpleString
     ) -> cst.BaseExpression:
         below = _below(updated)
-        if below is None or (directory := self._directory(_LEFT)) is None:
+        if below is None or (directory := self._directory()) is None:
             return updated
         return syntax.expression(f'f"{{{directory}}}{below}"' if below else directory)
 
@@ -118,10 +113,9 @@ class _Paths(LightningTransformer):
         self.file.imports.new.add("import pathlib")
         return syntax.expression(f"pathlib.Path({directory})")
 
-    def _directory(self, message: str = "") -> str | None:
+    def _directory(self) -> str | None:
         """The directory of the run's logger; None where it cannot be asked for."""
         if self.plan is None or not has_trainer(self) or self.plan.is_mixin:
-            self.mark(message) if message else None
             return None
         if any(self._conditions):
             self.mark(_EACH_PROCESS)

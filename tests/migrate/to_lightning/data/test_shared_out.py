@@ -303,6 +303,11 @@ def torchs(rows, order=None):
     return loader
 
 
+def both(rows):
+    train = DataLoader(rows, shuffle=True)
+    return train, DataLoader(rows)
+
+
 def counted(rows):
     return len(DataLoader(rows, batch_size=4)) * rows
 
@@ -325,6 +330,7 @@ EACH = "# several processes share this out, unless pl.Trainer(use_distributed_sa
         ("return given([])", ORDER),
         ("return given([], None, True)", ""),
         ("return given([], RandomSampler([]))", ""),
+        ("return both([])[0]", ""),
         ("return torchs([])", EACH),
         ("return torchs([], Grouped())", EACH),
         ("return torchs([], DistributedSampler([]))", ""),
@@ -337,7 +343,7 @@ EACH = "# several processes share this out, unless pl.Trainer(use_distributed_sa
 @pytest.mark.parametrize("is_near", [True, False])
 def test_loaders_of_helpers_are_spoken_of_where_they_are_asked_for(lines, said, is_near, tmp_path):
     """Determined shared out whole batches, and Lightning shares out samples."""
-    names = "Data, Grouped, counted, deeper, given, loaded, torchs"
+    names = "Data, Grouped, both, counted, deeper, given, loaded, torchs"
     header = f"{HEADER}from torch.utils.data import DistributedSampler, RandomSampler\n"
     header += f"{HELPERS}\n\n" if is_near else f"from helpers import {names}\n\n\n"
     if not is_near:

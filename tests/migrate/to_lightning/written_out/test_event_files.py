@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import pytorch_lightning as pl
 
+from det_compat.migrate.migration import migrate
 from tests.migrate.rewriting import HEADER, rewritten, trial
 
 WRITER = 'SummaryWriter(log_dir="/tmp/tensorboard")'
@@ -70,3 +71,10 @@ def test_a_directory_that_cannot_be_asked_for_is_marked(changes, tmp_path):
     found = rewritten(tmp_path, trial(changes, header=IMPORT + HEADER))
     assert found.count("MIGRATE") == 1 and WRITER in found
     assert rewritten(tmp_path, found) == found
+
+
+def test_a_file_beside_a_trial_writes_there_no_more_without_a_word(tmp_path):
+    (tmp_path / "shown.py").write_text(f"{IMPORT}\n\ndef shown():\n    return {WRITER}\n")
+    (tmp_path / "model_def.py").write_text(f"import shown\n{trial()}")
+    found = {file.path.name: file.after for file in migrate([str(tmp_path)], "lightning").files}
+    assert b"    # MIGRATE: Determined looked for TensorBoard's files in" in found["shown.py"]
