@@ -32,6 +32,7 @@ from det_compat.migrate.to_lightning.optimization import (
     stepping,
     unwrapping,
 )
+from det_compat.migrate.to_lightning.optimization.unused import with_word_of_thawing
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.to_lightning.reducers.metrics import rewrite_reducers
 from det_compat.migrate.to_lightning.scripts import core_contexts, training
@@ -221,6 +222,7 @@ def rewritten(tree: cst.Module, file: LightningFile) -> cst.Module:
         tree = each.apply(tree, file)
     tree = with_steps_in_fit(as_hooks(tree, file), file)
     tree = names.with_word_of_writers(with_quotes(tree), before)
+    tree = with_word_of_thawing(tree, file)
     if not file.plans:
         return tree
 

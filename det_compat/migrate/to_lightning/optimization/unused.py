@@ -1,7 +1,8 @@
 """Parameters of a module through which no backward pass of a batch goes.
 
 Determined shared out the gradients of the models that it had wrapped. Lightning does so for
-whatever is a module and an attribute of one, and several devices wait for gradients of all of it.
+whatever is a module and an attribute of one, and several devices wait for gradients of all of it
+that was not frozen when it did so: after ``setup()``, and before ``on_fit_start()``.
 """
 
 import re
@@ -11,9 +12,12 @@ import libcst as cst
 
 from det_compat.migrate.shapes.values import assigned
 from det_compat.migrate.to_lightning.class_facts import WrappedModel
+from det_compat.migrate.to_lightning.plan import UNUSED, LightningFile
+from det_compat.migrate.to_lightning.taken.reserved import HOOKS
 from det_compat.migrate.to_lightning.unwrapped import Makers
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
+from det_compat.migrate.tree.marks import above
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import attributes_set, reachable
 
@@ -153,3 +157,142 @@ def _is_of_one_loss(method: cst.FunctionDef, models: set[str], symbols: Symbols)
             if owner == own and name in models:
                 return True
     return False
+
+
+#: The comment on what gets gradients again.
+THAWED = (
+    "# several devices share no gradients of what is thawed here and was frozen",
+    "# before training: freeze it in on_train_start(), and train with",
+    f'# pl.Trainer(strategy="{UNUSED}")',
+)
+_STEPS = ("training_step", "validation_step")
+_SWITCH = re.compile(r"\.requires_grad(?:\s*=(?!=)\s*([^\n]+)|_\(([^()]*)\))")
+#: Whether something is frozen, and whether it is thawed.
+_SWITCHED = {"True": (False, True), "False": (True, False), "": (False, True)}
+_OF_TRAINER = re.compile(r"(?:pl_module|trainer\.(?:lightning_module|model))(?=\.|$)")
+
+
+def with_word_of_thawing(tree: cst.Module, file: LightningFile) -> cst.Module:
+    """A file with comments where modules and callbacks thaw what was frozen before training."""
+    around = file.elsewhere
+    if not any("requires_grad" in text for text in around.texts.values()):
+        return tree
+    trials = {name: _frozen_in(around.texts.get(name, ""), around) for name in file.trials}
+    frozen_by_trials = {path for found in trials.values() for path in found}
+
+    def said(node: cst.ClassDef) -> cst.ClassDef:
+        own, name = syntax.methods(node), node.name.value
+        if name in file.callbacks:
+            early = [own[each] for each in reachable(own, "__init__", "setup")]
+            frozen = {*_frozen(early, around), *frozen_by_trials}
+        elif name in file.plans:
+            frozen = trials[name]
+        else:
+            return node
+        for each in reachable(own, *sorted(own.keys() & {*HOOKS, *_STEPS})):
+            for line, path, _, thaws in _switched(own[each], around):
+                # What a callback is given may be any part of a trial.
+                is_any = name in file.callbacks and path.startswith("self.") and frozen_by_trials
+                if thaws and (is_any or any(_are_one(path, other) for other in frozen)):
+                    comments = [cst.EmptyLine(comment=cst.Comment(text)) for text in THAWED]
+                    node = syntax.with_node(node, line, above(line, comments))
+                    break
+        return node
+
+    return syntax.each(tree, cst.ClassDef, said) if file.callbacks or file.plans else tree
+
+
+def _are_one(path: str, other: str) -> bool:
+    """Whether one of two paths leads to the other."""
+    pairs = zip(path.split("."), other.split("."), strict=False)
+    return all(name == another for name, another in pairs)
+
+
+def _frozen_in(text: str, around: Elsewhere) -> set[str]:
+    """What a trial freezes before it trains."""
+    node = syntax.statement(text) if text else None
+    own = syntax.methods(node) if isinstance(node, cst.ClassDef) else {}
+    return _frozen([own[name] for name in reachable(own, "__init__", "build_callbacks")], around)
+
+
+def _frozen(methods: Iterable[cst.FunctionDef], around: Elsewhere) -> set[str]:
+    switched = (each for method in methods for each in _switched(method, around))
+    return {path for _, path, freezes, _ in switched if freezes}
+
+
+def _switched(
+    method: cst.FunctionDef, around: Elsewhere
+) -> Iterator[tuple[cst.SimpleStatementLine, str, bool, bool]]:
+    """The statements that freeze or thaw something, its path, and which of both they may do."""
+    for line in syntax.find(method.body, cst.SimpleStatementLine):
+        small = syntax.simple(line)
+        found: list[tuple[cst.BaseExpression, str]] = []
+        for target, value in syntax.pairs(small) if isinstance(small, cst.Assign) else ():
+            if isinstance(target, cst.Attribute) and target.attr.value == "requires_grad":
+                found.append((target.value, syntax.code(value)))
+        for call in syntax.find(line, cst.Call):
+            found += _switched_by(call, syntax.self_name(method), around)
+        for owner, text in found:
+            if path := _OF_TRAINER.sub("self", _path(owner, method)):
+                yield (line, path, *_SWITCHED.get(text, (True, True)))
+
+
+def _switched_by(
+    call: cst.Call, own: str, around: Elsewhere
+) -> Iterator[tuple[cst.BaseExpression, str]]:
+    """What a call freezes or thaws, and the value that says which."""
+    given = [syntax.code(arg.value) for arg in call.args]
+    name = syntax.code(call.func).rpartition(".")[2]
+    owner = call.func.value if isinstance(call.func, cst.Attribute) else None
+    if name == "requires_grad_" and owner is not None:
+        yield owner, ", ".join(given)
+        return
+    texts: list[str] = []
+    if around.texts.get(name, "").startswith("def ") and call.args:
+        owner, texts = call.args[0].value, [around.texts[name]]
+    elif owner is not None and not syntax.is_name(owner, own):
+        texts = [_method(each, name) for each in around.classes_with.get(name, ())]
+    known = [each for each in given if each in ("True", "False")]
+    for value, argument in (each for text in texts for each in _SWITCH.findall(text)):
+        text = (value or argument).strip()
+        for said in [text] if text in _SWITCHED or not known else known:
+            assert owner is not None
+            yield owner, said
+
+
+def _method(text: str, name: str) -> str:
+    node = syntax.statement(text) if "requires_grad" in text else None
+    found = syntax.methods(node).get(name) if isinstance(node, cst.ClassDef) else None
+    return "" if found is None else syntax.code(found)
+
+
+def _path(node: cst.CSTNode, method: cst.FunctionDef, asked: frozenset[str] = frozenset()) -> str:
+    """Which attribute of what a method is given an expression is of, or is made of."""
+    if isinstance(node, (cst.Subscript, cst.StarredElement)):
+        return _path(node.value, method, asked)
+    if isinstance(node, cst.List) and len(node.elements) == 1:
+        return _path(node.elements[0], method, asked)
+    if isinstance(node, cst.Call):
+        if isinstance(node.func, cst.Attribute):
+            return _path(node.func.value, method, asked)
+        return next(filter(None, (_path(arg.value, method, asked) for arg in node.args)), "")
+    if isinstance(node, cst.Attribute):
+        owner = _path(node.value, method, asked)
+        return f"{owner}.{node.attr.value}" if owner else ""
+    if not isinstance(node, cst.Name) or node.value in asked:
+        return ""
+    name, own = node.value, syntax.self_name(method)
+    if name == own:
+        return "self"
+    pairs = [pair for line in syntax.find(method, cst.Assign) for pair in syntax.pairs(line)]
+    for target, value in pairs:
+        is_kept = method.name.value == "__init__" and syntax.code(target).startswith(f"{own}.")
+        if is_kept and name in syntax.names_in(value):
+            return syntax.code(target).replace(f"{own}.", "self.", 1)
+    if any(param.name.value == name for param in syntax.find(method.params, cst.Param)):
+        return name
+    pairs += [(loop.target, loop.iter) for loop in syntax.find(method, cst.For)]
+    pairs += [(loop.target, loop.iter) for loop in syntax.find(method, cst.CompFor)]
+    kinds = (cst.Name, cst.Tuple)
+    values = [v for to, v in pairs if isinstance(to, kinds) and name in syntax.names_in(to)]
+    return next(filter(None, (_path(each, method, asked | {name}) for each in values)), "")
