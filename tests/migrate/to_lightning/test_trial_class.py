@@ -357,3 +357,20 @@ def test_gradients_stay_in_an_heir_that_trains_two_models(tmp_path):
         ),
     )
     assert "def on_validation_model_zero_grad(self)" in made
+
+
+def test_gradients_stay_in_all_heirs_by_the_hook_of_their_base(tmp_path):
+    opt = "self.opt = context.wrap_optimizer(torch.optim.SGD(self.model.parameters(), lr=0.1))\n"
+    heir = "\nclass Trial(Base):\n    def train_batch"
+    made = rewritten(
+        tmp_path,
+        trial(
+            ("class Trial(PyTorchTrial)", "class Base(PyTorchTrial)"),
+            (opt, f"{opt}        {opt.replace('opt =', 'more =')}"),
+            ("    def train_batch", heir),
+            ("step_optimizer(self.opt)", "step_optimizer(self.more)"),
+        ),
+    )
+    base, _, heir = made.partition("class Trial(Base)")
+    assert "def on_validation_model_zero_grad(self)" in base
+    assert "def on_validation_model_zero_grad(self)" not in heir

@@ -317,6 +317,10 @@ def keeps_gradients(node: cst.ClassDef, plan: TrialPlan, file: LightningFile) ->
     own, symbols, texts = syntax.methods(node), file.symbols, file.elsewhere.texts
     every = plan.all_optimizers
     trains = plan.is_root or "train_batch" in own
+    above = [each for each in plan.ancestors[1:] if each.is_root and not each.is_mixin]
+    if any(not each.is_whole and len(each.all_optimizers) > 1 for each in above):
+        # A base that has several has the hook for all of its heirs.
+        return False
     if plan.accumulation is not None:
         return True
     if trains and "add_param_group" in file.elsewhere.asked:
