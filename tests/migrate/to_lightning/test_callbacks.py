@@ -403,7 +403,7 @@ def test_methods_of_callbacks_that_lightning_has_too_are_renamed_wherever_they_a
     found = {file.path.name: file.after.decode() for file in _migrated(tmp_path, source)}
     timing, made = found["timing.py"], found["model_def.py"]
     assert timing.count("own_setup(") == timing.count("own_log(") == 2
-    assert "def setup" not in timing and "self.timer.own_log(batch_idx)" in made
+    assert "def setup" not in timing and "self.timer.own_log(self.global_step)" in made
     mark = "        # MIGRATE: log of a callback is own_log now; see"
     assert (
         f"{mark} MIGRATION.md#what-migrate-leaves-to-you\n        self.others[0].log(1)\n" in made
