@@ -7,6 +7,7 @@ that was not frozen when it did so: after ``setup()``, and before ``on_fit_start
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 import libcst as cst
 
@@ -210,8 +211,7 @@ def _are_one(path: str, other: str) -> bool:
 
 def _frozen_in(text: str, around: Elsewhere) -> set[str]:
     """What a trial freezes before it trains."""
-    node = syntax.statement(text) if text else None
-    own = syntax.methods(node) if isinstance(node, cst.ClassDef) else {}
+    own = _methods(text)
     return _frozen([own[name] for name in reachable(own, "__init__", "build_callbacks")], around)
 
 
@@ -261,9 +261,15 @@ def _switched_by(
 
 
 def _method(text: str, name: str) -> str:
-    node = syntax.statement(text) if "requires_grad" in text else None
-    found = syntax.methods(node).get(name) if isinstance(node, cst.ClassDef) else None
+    found = _methods(text).get(name) if "requires_grad" in text else None
     return "" if found is None else syntax.code(found)
+
+
+@lru_cache(maxsize=1 << 9)
+def _methods(text: str) -> _Methods:
+    """The methods of a class; the same ones are asked for in each file."""
+    node = syntax.statement(text) if text else None
+    return syntax.methods(node) if isinstance(node, cst.ClassDef) else {}
 
 
 def _path(node: cst.CSTNode, method: cst.FunctionDef, asked: frozenset[str] = frozenset()) -> str:
