@@ -26,6 +26,7 @@ from det_compat.migrate.to_lightning.early.moved_devices import left_to_lightnin
 from det_compat.migrate.to_lightning.from_config.changed_hparams import changed_copies, with_copies
 from det_compat.migrate.to_lightning.metrics.in_place import changed_in_place
 from det_compat.migrate.to_lightning.metrics.logged import EACH_BATCH, as_numbers, by_name
+from det_compat.migrate.to_lightning.metrics.moved_along import with_metrics_moved
 from det_compat.migrate.to_lightning.metrics.numbers import numbers_of, with_numbers_of
 from det_compat.migrate.to_lightning.metrics.on_cpu import Devices
 from det_compat.migrate.to_lightning.metrics.renamed import ALL_RENAMED, renamed_in, said_of
@@ -77,6 +78,7 @@ def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
         early = never_later(node, plan, file.elsewhere.asked)
         node = left_to_lightning(on_own_gpu(node, early, file.symbols), early, plan, file)
         node = moved_early(node, file.symbols, file.elsewhere.texts)
+        node = with_metrics_moved(node, file.elsewhere.imported)
         if (copied := with_copies(node, file.symbols)) is not node:
             file.imports.new.add("import copy")
             node = copied

@@ -208,6 +208,11 @@ def _body(
         for name in beside if is_dict else ():
             # What is in the dict of a checkpoint counts before the default.
             text = text.replace("\n", f'\n{own}.save_hyperparameters("{name}")\n', 1)
+    elif all("__init__" not in p.own.methods for p in plan.ancestors if p is not plan) and any(
+        p.is_root and needs_init(p, file) for p in plan.ancestors
+    ):
+        # The base had none, and the one that it gets does what each module needs.
+        text = f"super().__init__({', '.join(_given_on(init.params))})\n"
     else:
         text = f"pl.LightningModule.__init__({own})\n{own}.save_hyperparameters(hparams)\n"
     if DATA in plan.arguments.defaults:
@@ -287,11 +292,17 @@ _LEFT_OUT = "# LightningCLI adds these two, which are no hyperparameters\n"
 
 def _all(params: cst.Parameters) -> str:
     """All arguments as a dict: Lightning finds those by itself only where ``super`` is named."""
+    given = _given_on(params)
+    if len(given) == 1 and given[0].startswith("**"):
+        return given[0].removeprefix("**")
+    return f"dict({', '.join(given)})" if given else ""
+
+
+def _given_on(params: cst.Parameters) -> list[str]:
+    """All arguments, as another call gets them by name."""
     named = [param.name.value for param in (*params.params[1:], *params.kwonly_params)]
     rest = [] if params.star_kwarg is None else [params.star_kwarg.name.value]
-    if not named:
-        return "".join(rest)
-    return f"dict({', '.join([*(f'{name}={name}' for name in named), *(f'**{n}' for n in rest)])})"
+    return [*(f"{name}={name}" for name in named), *(f"**{name}" for name in rest)]
 
 
 def _passing(line: cst.BaseStatement, plan: TrialPlan, symbols: Symbols) -> list[cst.BaseStatement]:

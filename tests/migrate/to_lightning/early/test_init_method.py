@@ -533,3 +533,15 @@ def test_parameters_stand_on_lines_of_their_own_where_they_did(rate, made, tmp_p
         ("self.context.get_per_slot_batch_size()", "4"),
     )
     assert made in rewritten(tmp_path, source)
+
+
+def test_the_init_that_a_base_gets_is_called_by_heirs_that_need_none(tmp_path: Path) -> None:
+    """LightningCLI finds the class of a module only where Lightning finds the arguments itself."""
+    whole = trial().split("class Trial(PyTorchTrial):\n", 1)
+    init, rest = whole[1].split("    def build_training_data_loader", 1)
+    base = f"class Base(PyTorchTrial):\n    def build_training_data_loader{rest}"
+    made = rewritten(tmp_path, f"{whole[0]}{base}\n\nclass Trial(Base):\n{init}")
+    saves = "        super().__init__()\n        self.save_hyperparameters()\n"
+    assert saves in head(made, "Base") and "MIGRATE" not in made
+    assert "        super().__init__(**hparams)\n" in head(made, "Trial")
+    assert made.count("save_hyperparameters") == 1
