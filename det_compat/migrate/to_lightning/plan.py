@@ -67,6 +67,7 @@ class TrialPlan:
         leaves_unused: whether it keeps parameters that a batch may leave without gradients.
         accumulation: how it steps once in several batches; None if it does not.
         steps: how many steps of optimizers a batch makes; None if that is not known.
+        objects: what it is given as it is made that is no hyperparameter.
     """
 
     own: ClassFacts
@@ -85,6 +86,7 @@ class TrialPlan:
     leaves_unused: bool
     accumulation: Accumulation | None
     steps: int | None
+    objects: frozenset[str]
 
     @property
     def ancestors(self) -> list[TrialPlan]:

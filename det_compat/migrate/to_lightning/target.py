@@ -26,6 +26,7 @@ from det_compat.migrate.to_lightning.class_facts import (
     facts_of,
 )
 from det_compat.migrate.to_lightning.data import loaders
+from det_compat.migrate.to_lightning.data.handed_in import handed_in
 from det_compat.migrate.to_lightning.data.loader_order import Project, needs_training_loader
 from det_compat.migrate.to_lightning.early.branched import wrapped_behind
 from det_compat.migrate.to_lightning.early.kept_late import with_late_properties
@@ -408,6 +409,12 @@ class Lightning(Target):
             keeps_modes=keeps_modes(family_methods, models, self.elsewhere, has_heirs),
             accumulation=accumulates,
             steps=1 if is_automatic else steps_of_trial(methods, [facts for _, facts in relatives]),
+            objects=handed_in(
+                node,
+                source.symbols,
+                self.elsewhere.trees,
+                [own["__init__"] for own in family_methods[::-1] if "__init__" in own],
+            ),
         )
         return plan
 

@@ -13,7 +13,6 @@ from det_compat.migrate.to_lightning.callbacks import configure_callbacks
 from det_compat.migrate.to_lightning.class_facts import BATCH_METHODS, EVALUATIONS, asks_sizes
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.going_on import with_one_iterator
-from det_compat.migrate.to_lightning.data.handed_in import handed_in
 from det_compat.migrate.to_lightning.data.seeds import with_word_of_seeds
 from det_compat.migrate.to_lightning.early.computing import moved_early
 from det_compat.migrate.to_lightning.early.cuda import on_own_gpu
@@ -162,11 +161,7 @@ class _Rewriting:
         if init is not None and plan.is_mixin:
             made.append(mixin_init(init, plan, self.file))
         elif init is not None or needs_init(plan, self.file):
-            objects = handed_in(self.node, self.file.symbols, self.file.elsewhere.trees)
-            made += [
-                with_arguments(init, plan, self.file, asks_size=asks_size, objects=objects),
-                *late,
-            ]
+            made += [with_arguments(init, plan, self.file, asks_size=asks_size), *late]
         if plan.own.optimizers or plan.own.schedulers or (plan.is_root and plan.all_optimizers):
             nodes = [*body, *self.others, *([init] if init is not None else [])]
             used = used_attributes(nodes, plan, self.file)

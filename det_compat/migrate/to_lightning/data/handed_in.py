@@ -5,6 +5,7 @@ them.
 """
 
 import ast
+import re
 from collections.abc import Collection, Sequence
 
 import libcst as cst
@@ -21,25 +22,36 @@ _OBJECTS = ("dataset", "sampler", "batch_sampler", "collate_fn", "worker_init_fn
 _SPLITTING = ("random_split", "Subset")
 #: What numbers, texts, and lists and dicts of these have.
 _PLAIN = frozenset(name for of in (str, int, float, list, dict, tuple, set) for name in dir(of))
+#: Annotations of what is no plain value.
+_ANNOTATED = re.compile(r"\b(Module|DataModule|Dataset|DataLoader|Callable|[Tt]ype\[)|^[Tt]ype$")
 #: What models alone are asked for.
 _OF_MODELS = ("parameters", "named_parameters", "state_dict")
 
 
-def handed_in(node: cst.ClassDef, symbols: Symbols, trees: Sequence[ast.Module]) -> frozenset[str]:
+def handed_in(
+    node: cst.ClassDef,
+    symbols: Symbols,
+    trees: Sequence[ast.Module],
+    family: Sequence[cst.FunctionDef],
+) -> frozenset[str]:
     """The parameters of a trial's ``__init__`` that it uses as data, models or what trains these.
 
     So are those that get objects of other kinds where it is made, or are asked for what only such
-    have.
+    have, or called. Its bases may take what it is given.
 
     Args:
         node: its class.
         symbols: what placeholders in it stand for.
         trees: all files.
+        family: the ``__init__`` that it has or inherits, and those of the bases behind that.
     """
+    parameters = _in_place(family)
+    objects = objects_given(trees, node.name.value, parameters) - {*parameters[:1]}
     own = syntax.methods(node)
     if "__init__" not in own:
-        return frozenset()
-    given = {p.name.value: p.name.value for p in syntax.find(own["__init__"].params, cst.Param)}
+        return objects
+    _, *params = syntax.find(own["__init__"].params, cst.Param)
+    given = {param.name.value: param.name.value for param in params}
     kept = ((syntax.code(to), syntax.code(value)) for to, value in values_set(own["__init__"]))
     names = given | {to: value for to, value in kept if value in given and "." in to}
     used: list[cst.BaseExpression | None] = []
@@ -57,10 +69,25 @@ def handed_in(node: cst.ClassDef, symbols: Symbols, trees: Sequence[ast.Module])
         used += [line.value for line in lines]
     found = {syntax.code(each) for each in used if each is not None}
     found |= _asked(own["__init__"], given) | _asked(node, names.keys() - given.keys())
-    _, *parameters = (param.name.value for param in own["__init__"].params.params)
-    taken = {*parameters[1:], *(p.name.value for p in own["__init__"].params.kwonly_params)}
-    objects = objects_given(trees, node.name.value, parameters) if taken else frozenset()
-    return frozenset(names[text] for text in found & names.keys()) | (objects & taken)
+    called = {syntax.code(call.func) for call in syntax.find(own["__init__"].body, cst.Call)}
+    noted = {
+        p.name.value
+        for p in params
+        if p.annotation and _ANNOTATED.search(syntax.code(p.annotation.annotation))
+    }
+    used_so = {names[text] for text in found & names.keys()}
+    return frozenset(used_so | (called & given.keys()) | noted) | objects
+
+
+def _in_place(family: Sequence[cst.FunctionDef]) -> list[str]:
+    """What a class is given by place, from the context on; ``*args`` are those of its base."""
+    if not family:
+        return []
+    params = family[0].params
+    _, *names = (each.name.value for each in (*params.posonly_params, *params.params))
+    # The context is in front there, too.
+    rest = _in_place(family[1:])[1:] if isinstance(params.star_arg, cst.Param) else []
+    return [*names, *rest]
 
 
 def _asked(node: cst.CSTNode, names: Collection[str]) -> set[str]:

@@ -1,7 +1,6 @@
 """``__init__`` of a LightningModule: hyperparameters are its arguments."""
 
 import builtins
-import re
 from collections.abc import Collection
 
 import libcst as cst
@@ -33,7 +32,6 @@ def with_arguments(
     file: LightningFile,
     *,
     asks_size: bool = False,
-    objects: Collection[str] = (),
 ) -> cst.FunctionDef:
     """The ``__init__`` that takes hyperparameters in the place of the context.
 
@@ -42,7 +40,6 @@ def with_arguments(
         plan: of the trial.
         file: that it is in.
         asks_size: whether it needs the number of processes, too.
-        objects: those of its parameters that are no hyperparameters.
     """
     if init is None:
         init = syntax.method("def __init__(self):\n    pass\n")
@@ -77,7 +74,7 @@ def with_arguments(
         file.imports.new.add("from typing import Any")
         init = _without_rest(init, is_whole=plan.is_single)
     init = init.with_changes(params=params)
-    init = syntax.with_body(init, _body(init, plan, file, objects))
+    init = syntax.with_body(init, _body(init, plan, file))
     was_spread = isinstance(init.whitespace_before_params, cst.ParenthesizedWhitespace)
     init = init.with_changes(whitespace_before_params=cst.SimpleWhitespace(""))
     is_spread = (was_spread and bool(names or keyword or kept[1:])) or _is_long(init)
@@ -179,9 +176,7 @@ def _literal(value: bool | float | str) -> str:
     return f'"{text[1:-1]}"' if text[0] == "'" and '"' not in text else text
 
 
-def _body(
-    init: cst.FunctionDef, plan: TrialPlan, file: LightningFile, objects: Collection[str]
-) -> list[cst.BaseStatement]:
+def _body(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> list[cst.BaseStatement]:
     own = syntax.self_name(init)
     lines = [made for line in syntax.body_of(init) for made in _passing(line, plan, file.symbols)]
     if not plan.is_root and (plan.own.calls_init or "__init__" not in plan.own.methods):
@@ -195,7 +190,7 @@ def _body(
         # Given as one dict, they are what the module has.
         names = [p.name.value for p in (*init.params.params, *init.params.kwonly_params)]
         is_dict = plan.arguments.is_open and "hparams" in names
-        saved = "hparams" if is_dict else _left_out(init, plan, file, objects)
+        saved = "hparams" if is_dict else _left_out(init, plan, file)
         # Lightning would take the arguments of mixins in front for hyperparameters, too.
         heirs = (p for p in file.trials.values() if plan in p.ancestors and p is not plan)
         if any(each.own.hands_rest_on for p in heirs for each in mixins_of(p)):
@@ -243,26 +238,20 @@ def _counted_steps(plan: TrialPlan) -> str:
     return "# max_steps counts the steps of each optimizer\n" if several else ""
 
 
-def _left_out(
-    init: cst.FunctionDef, plan: TrialPlan, file: LightningFile, objects: Collection[str]
-) -> str:
+def _left_out(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> str:
     """What a module does not want among its hyperparameters.
 
     That is what LightningCLI adds, where it does more than look hyperparameters up and has a name
     for each, and what ``load_from_checkpoint`` and a run that goes on would refuse to unpickle:
-    classes and ``objects``.
+    classes and other objects, also those that heirs take.
     """
-    called = {syntax.code(call.func) for call in syntax.find(init.body, cst.Call)}
-    left = [
-        param.name.value
-        for param in (*init.params.params[1:], *init.params.kwonly_params)
-        if param.name.value not in plan.arguments.named
-        and (
-            param.name.value in called
-            or param.name.value in objects
-            or (param.annotation and _OBJECTS.search(syntax.code(param.annotation.annotation)))
-        )
-    ]
+    params = (*init.params.params[1:], *init.params.kwonly_params)
+    own = [param.name.value for param in params]
+    # Lightning takes the arguments of heirs, too, of which one may look up what others are given.
+    family = {each for p in file.trials.values() if plan in p.ancestors for each in p.ancestors}
+    needed = {name for p in family for name in p.arguments.needs} - {*own}
+    given = {name for p in family for name in p.objects - p.arguments.named.keys()} - needed
+    left = [*(name for name in own if name in given), *sorted(given - {*own})]
     left += OF_CLI if not takes_unnamed(init) and file.hands_hparams_on(plan) else ()
     listed = [f'"{name}"' for name in left] + (["*absent"] if _absent(init, plan) else [])
     if listed == ["*absent"]:
@@ -285,8 +274,6 @@ def _absent(init: cst.FunctionDef, plan: TrialPlan) -> str:
     return f"{said}given = {{{given}}}\nabsent = {found}\n"
 
 
-#: Annotations of what is no plain value.
-_OBJECTS = re.compile(r"\b(Module|DataModule|Dataset|DataLoader|Callable|[Tt]ype\[)|^[Tt]ype$")
 _LEFT_OUT = "# LightningCLI adds these two, which are no hyperparameters\n"
 
 

@@ -45,11 +45,30 @@ def _lacking(plan: TrialPlan, init: Init, given: Sequence[cst.Arg]) -> tuple[lis
             return [], False
         if syntax.code(given[-1].value) == init.hparams:
             return [f"**{init.hparams}"], False
+        return _all(plan, init.hparams, given)
     values = _needed(plan.arguments, init.hparams, taken) if given else {}
     # What has a default would have that of the config.
     untold = plan.arguments.asks or any(not values.get(n, "0") for n in plan.arguments.defaults)
-    is_open = bool(given) and bool(init.hparams) and (plan.arguments.is_open or untold)
+    is_open = bool(given) and bool(init.hparams) and untold
     return [f"{name}={value}" for name, value in values.items() if value], is_open
+
+
+def _all(plan: TrialPlan, hparams: str, given: Sequence[cst.Arg]) -> tuple[list[str], bool]:
+    """All hyperparameters that a context had, for a trial that takes any, beside what it is given.
+
+    Whether one of them may have the name of what it takes else is the other one of the two.
+    """
+    named = {arg.keyword.value: syntax.code(arg.value) for arg in given if arg.keyword}
+    own = {name for p in plan.ancestors for name in p.own.methods.get("__init__", ())}
+    made = by_keyword(hparams)
+    if not any(pair.startswith("**") for pair in made):
+        pairs = dict(pair.split("=", 1) for pair in made)
+        same = {name for name in pairs if named.get(name) == pairs[name]}
+        left = [f"{name}={text}" for name, text in pairs.items() if name not in {*own, *named}]
+        return left, not (pairs.keys() & {*own, *named}) <= same
+    used = syntax.names_in(syntax.expression(hparams))
+    are_shared = any(used & syntax.names_in(arg.value) for arg in given)
+    return made, are_shared or not plan.arguments.needs.isdisjoint({*own, *named})
 
 
 def _needed(arguments: Arguments, hparams: str, taken: Collection[str]) -> dict[str, str]:

@@ -85,7 +85,7 @@ _POLICY = (
     "which validations a checkpoint follows is known at run time, and Lightning keeps the last: "
     "give callbacks a ModelCheckpoint for others"
 )
-_OPEN = "{0} needs the hyperparameters that its context had, too: give it the rest of them"
+_OPEN = "{0} needs the hyperparameters that its context had, too: give it each of them once"
 
 
 def train_with_lightning(tree: cst.Module, file: LightningFile) -> cst.Module:

@@ -105,3 +105,77 @@ def test_a_checkpoint_has_no_data(tmp_path):
     assert dict(made["Trial"].load_from_checkpoint(path, rows=rows).hparams) == {
         "global_batch_size": 4
     }
+
+
+@pytest.mark.parametrize(
+    ("base", "heir", "given", "ignored"),
+    [
+        ("x", "", "numpy.ones(3)", '"x"'),
+        ("x", "", "x=numpy.ones(3)", '"x"'),
+        ("x", "", "3", ""),
+        ("x", "*args, n=1, **kwargs", "numpy.ones(3), n=2", '"x"'),
+        ("x", "n, *args", "2, numpy.ones(3)", '"x"'),
+        ("x", "n, *args", "numpy.ones(3), 2", '"n"'),
+        ("x", "*args, **kwargs", "x=lambda n: n", '"x"'),
+        ("", "x", "numpy.ones(3)", '"x"'),
+        ("", "x: torch.utils.data.Dataset", "None", '"x"'),
+    ],
+)
+def test_what_is_given_along_a_line_of_bases(base, heir, given, ignored, tmp_path):
+    source = trial((INIT, f"def __init__(self, context, {base}):".replace(", )", ")")))
+    handed = ", ".join(part for part in heir.split(", ") if part[0:1] == "*")
+    init = f"""
+    def __init__(self, context, {heir}):
+        super().__init__(context, {handed})
+"""
+    body = init.replace(", )", ")") if heir else "\n    pass\n"
+    made = rewritten(
+        tmp_path, f"{source}\n\nclass Heir(Trial):{body}\nmake = lambda c: Heir(c, {given})\n"
+    )
+    saved = f"ignore=[{ignored}]" if ignored else ""
+    assert f"self.save_hyperparameters({saved})" in made
+
+
+def test_a_checkpoint_of_an_heir_has_no_data(tmp_path):
+    source = trial(
+        (INIT, "def __init__(self, context, rows, names=()):"),
+        (MODEL, f"{MODEL}\n        self.rows = rows"),
+        ("[], batch", "self.rows, batch"),
+        ("self.model(batch)", "self.model(batch[0])"),
+    )
+    heir = """
+
+class Heir(Trial):
+    def __init__(self, context, *args, depth=1, **kwargs):
+        super().__init__(context, *args, **kwargs)
+
+
+def make(context):
+    rows = torch.utils.data.TensorDataset(torch.ones(8, 2))
+    return Heir(context, rows, names=[torch.nn.ReLU()], depth=2)
+"""
+    made = {}
+    text = rewritten(tmp_path, source + heir)
+    exec(compile(text.replace("Heir(context, ", "Heir("), "made", "exec"), made)
+    rows = torch.utils.data.TensorDataset(torch.ones(8, 2))
+    module = made["Heir"](rows, names=[torch.nn.ReLU()], depth=2, global_batch_size=4)
+    assert dict(module.hparams) == {"depth": 2, "global_batch_size": 4}
+
+
+def test_what_one_heir_is_given_and_another_looks_up_is_a_hyperparameter(tmp_path):
+    heirs = """
+
+class Handed(Trial):
+    def __init__(self, context, net):
+        super().__init__(context)
+
+
+class Asking(Trial):
+    def __init__(self, context):
+        super().__init__(context)
+        print(context.get_hparam("net"))
+
+
+make = lambda c: Handed(c, torch.nn.Linear(2, 1))
+"""
+    assert "self.save_hyperparameters()" in rewritten(tmp_path, trial() + heirs)

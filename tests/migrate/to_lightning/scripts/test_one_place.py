@@ -122,20 +122,34 @@ def test_a_trial_gets_the_hyperparameters_that_its_context_had(tmp_path):
     assert 'Trial(hp, global_batch_size=hp["global_batch_size"])' in made
 
 
-@pytest.mark.parametrize(("given", "is_known"), [("hparams", True), ("width", False)])
-def test_an_open_trial_has_all_hyperparameters(given, is_known, tmp_path):
-    source = trial(("(self, context)", f"(self, context, {given})"))
+@pytest.mark.parametrize(
+    ("taken", "hparams", "given", "made", "is_marked"),
+    [
+        ("hparams", "hp", "hp", "Heir(hp)", False),
+        ("width", "hp", "3", "Heir(3, **hp)", False),
+        ("width", '{"lr": 1, "b": n}', "3", "Heir(3, lr=1, b=n)", False),
+        ("width", '{"lr": 1, "width": n}', "width=n", "Heir(width=n, lr=1)", False),
+        # What the context had, and what the trial is given, differ, or may.
+        ("width", '{"lr": 1, "width": 2}', "3", "Heir(3, lr=1)", True),
+        ("width, n=1", '{"lr": 1, "n": 2}', "3", "Heir(3, lr=1)", True),
+        ("width", "hp", 'width=hp["width"]', 'Heir(width=hp["width"], **hp)', True),
+        ("global_batch_size", "hp", "3", "Heir(3, **hp)", True),
+    ],
+)
+def test_an_open_trial_has_all_hyperparameters(taken, hparams, given, made, is_marked, tmp_path):
+    source = trial(("(self, context)", f"(self, context, {taken})"))
     script = f"""
     class Heir(Trial):
         pass
 
-    def main(hp):
-        with pytorch.init(hparams=hp) as ctx:
-            pytorch.Trainer(Heir(ctx, {"hp" if is_known else "3"}), ctx).fit(pytorch.Epoch(2))
-    """.replace("fit(pytorch", "fit(max_length=pytorch")
-    made = rewritten(tmp_path, f"{HEAD}{source}\n\n{textwrap.dedent(script)}")
-    assert ("self.save_hyperparameters(hparams)" in made) is is_known
-    assert ("Heir needs the hyperparameters" in made) is not is_known
+    def main(hp, n):
+        with pytorch.init(hparams={hparams}) as ctx:
+            pytorch.Trainer(Heir(ctx, {given}), ctx).fit(max_length=pytorch.Epoch(2))
+    """
+    text = rewritten(tmp_path, f"{HEAD}{source}\n\n{textwrap.dedent(script)}")
+    assert made in text
+    assert ("self.save_hyperparameters(hparams)" in text) is (taken == "hparams")
+    assert ("Heir needs the hyperparameters" in text) is is_marked
 
 
 CONFIG = """\
