@@ -87,6 +87,12 @@ class Given:
             for made, bound in self.standing_for(func, scope):
                 if last_name(made) == name:
                     yield from self._arguments(call, args, parameters[bound:], scope)
+        # A class that derives from it makes it, too.
+        for call, scope in self.calls.get("__init__", ()):
+            owner, of = self._class.get(scope), getattr(call.func, "value", None)
+            is_super = isinstance(of, ast.Call) and called(of) == "super"
+            if owner and is_super and name in map(last_name, owner.bases):
+                yield from self._arguments(call, call.args, parameters, scope)
 
     def standing_for(
         self,

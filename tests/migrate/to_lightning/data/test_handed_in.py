@@ -136,6 +136,33 @@ def test_what_is_given_along_a_line_of_bases(base, heir, given, ignored, tmp_pat
     assert f"self.save_hyperparameters({saved})" in made
 
 
+@pytest.mark.parametrize(
+    ("heir", "given", "made", "ignored"),
+    [
+        ("", "x=numpy.ones(3)", "", '"x"'),
+        ("", "numpy.ones(3)", "", '"x"'),
+        ("", "lambda n: n", "", '"x"'),
+        ("", "3", "", ""),
+        (", n", "n", ", 3", ""),
+        (", n", "n", ", numpy.ones(3)", '"x", "n"'),
+        (", n", "x=[n, 1]", ", n=numpy.ones(3)", '"x", "n"'),
+    ],
+)
+def test_what_an_heir_gives_its_base(heir, given, made, ignored, tmp_path):
+    source = trial((INIT, "def __init__(self, context, x):"))
+    body = f"""
+
+class Heir(Trial):
+    def __init__(self, context{heir}):
+        super().__init__(context, {given})
+
+
+make = lambda c: Heir(c{made})
+"""
+    saved = f"ignore=[{ignored}]" if ignored else ""
+    assert f"self.save_hyperparameters({saved})" in rewritten(tmp_path, source + body)
+
+
 def test_a_checkpoint_of_an_heir_has_no_data(tmp_path):
     source = trial(
         (INIT, "def __init__(self, context, rows, names=()):"),
