@@ -151,7 +151,7 @@ def test_odd_kinds(text, kinds):
     [
         (
             'return {"loss": loss, "aux": loss if batch_idx else None}',
-            "loss if batch_idx else None",
+            "loss if self.global_step else None",
         ),
         ('aux = None\n        return {"loss": loss, "aux": aux}', "aux"),
     ],
