@@ -384,9 +384,10 @@ class _Members(LightningTransformer):
     def _wrapped(self, member: str) -> list[str] | None:
         """The attributes with all that a trial wraps of a kind; None if they are not known."""
         plan = self.plan
-        if plan is None and self.classes and len(self.file.plans) == 1:
+        trials = [each for each in self.file.plans.values() if not each.is_mixin]
+        if plan is None and self.classes and len(trials) == 1:
             # A callback, for example, that the one trial of the file makes.
-            (plan,) = self.file.plans.values()
+            (plan,) = trials
         if plan is not None and not plan.is_mixin:
             # Code of a base may run in a class that wraps more.
             family = [plan, *(p for p in self.file.trials.values() if plan in p.ancestors)]
@@ -399,7 +400,9 @@ class _Members(LightningTransformer):
             return None
         if member == "optimizers" and any(each.lacking_optimizers for each in family):
             return None
-        known = {tuple(_listed(each, member)) for each in family}
+        # A base that wraps no optimizer is trained as one of its heirs.
+        trained = [each for each in family if each.all_optimizers] or family
+        known = {tuple(_listed(each, member)) for each in trained}
         return [*known.pop()] if len(known) == 1 else None
 
     def leave_Subscript(self, original: cst.Subscript, updated: cst.Subscript) -> syntax.Expression:

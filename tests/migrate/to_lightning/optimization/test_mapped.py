@@ -8,7 +8,8 @@ import pytest
 import pytorch_lightning as pl
 import torch
 
-from tests.migrate.rewriting import method, rewritten, trial
+from det_compat.migrate.migration import migrate
+from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
 MODEL = "        self.model = context.wrap_model(torch.nn.Linear(2, 1))\n"
 OPTIMIZER = (
@@ -190,3 +191,23 @@ def test_of_several_optimizers_none_is_the_one(tmp_path):
         ("loss = self.model(batch).sum()", "loss = self.context.get_optimizer()"),
     )
     assert "the context's get_optimizer has no counterpart" in rewritten(tmp_path, source)
+
+
+def test_a_base_that_wraps_nothing_has_what_its_heirs_wrap(tmp_path):
+    made = "torch.optim.lr_scheduler.ReduceLROnPlateau(given.get_optimizer())"
+    plateau = PLATEAU.format(made=made).removesuffix("class Trial")
+    base = (
+        "class Rows:\n    def rows(self):\n        return self.context.get_hparam('rows')\n\n\n"
+        "class Base(Rows, PyTorchTrial):\n    def build_callbacks(self):\n"
+        "        return {'p': Plateau(self.context)}\n"
+    )
+    header = HEADER.replace("import DataLoader", "import PyTorchCallback, DataLoader")
+    (tmp_path / "base.py").write_text(f"{header}{plateau}{base}")
+    heir = trial(("Trial(PyTorchTrial)", "Trial(Base)"), header=f"{HEADER}from base import Base\n")
+    (tmp_path / "model_def.py").write_text(heir)
+    after = {
+        file.path.name: file.after.decode() for file in migrate([str(tmp_path)], "lightning").files
+    }
+    assert "ReduceLROnPlateau(given.opt)" in after["base.py"]
+    assert "self.opt = torch.optim.SGD" in method(after["model_def.py"], "__init__")
+    assert not any("MIGRATE" in text for text in after.values())
