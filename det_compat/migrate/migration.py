@@ -165,7 +165,7 @@ def _reviewed(
 
 
 #: Without one of these names there is nothing to migrate.
-_USES = re.compile(rb"determined|det_compat|pedl")
+_USES = re.compile(rb"determined|det_compat|pedl|model_hub")
 #: How much text is worth a process of its own.
 _BYTES_OF_A_PROCESS = 20_000
 

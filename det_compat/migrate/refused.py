@@ -56,11 +56,26 @@ _FROM_NOWHERE = (
 )
 
 
+def of_model_hub(source: bytes) -> str:
+    """Why a file stays that is of model_hub itself, whose private modules it imports, or ``""``."""
+    if (private := _OF_MODEL_HUB.search(source)) is None:
+        return ""
+    name = private[1].decode()
+    return _MODEL_HUB.format(name, support.of_name(f"model_hub.{name}").link or REST)
+
+
+#: What only model_hub itself imports.
+_OF_MODEL_HUB = re.compile(rb"(?m)^\s*(?:from|import) +model_hub[\w.]*(?:\.| import +)(_[a-z]\w*)")
+_MODEL_HUB = "it is a part of model_hub, whose {0} it imports, and stays as it is; see {1}"
+
+
 def without_counterparts(source: bytes, symbols: Symbols) -> str:
     """Why there is nothing to rewrite in a file that uses Determined; ``""`` if there is.
 
     What the Core API calls a context is none of a trial's.
     """
+    if part := of_model_hub(source):
+        return part
     plain = (*_PLAIN, CONTEXT) if symbols.has("det_compat.core.init") else _PLAIN
     paths = [path for path in symbols.paths if path not in plain]
     if not _USES.search(source) or not all(f"{path}.".startswith(_WITHOUT) for path in paths):

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from det_compat.analysis.given.written import written_hparams
 from det_compat.analysis.tree import SKIPPED
-from det_compat.analysis.written import written_hparams
 from det_compat.migrate.configs import configs_of, trial_arguments
 from det_compat.migrate.results import FileResult, Migration
 

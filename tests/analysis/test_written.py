@@ -4,7 +4,8 @@ import ast
 
 import pytest
 
-from det_compat.analysis.written import objects_given, written_hparams
+from det_compat.analysis.given.values import Given
+from det_compat.analysis.given.written import objects_given, written_hparams
 
 TAIL = """
 with pytorch.init(hparams=hparams) as context:
@@ -99,7 +100,7 @@ NAMES = ["context", "fold", "x", "lr"]
 
 
 def objects(text, *parameters):
-    return objects_given([ast.parse(text)], "Trial", parameters)
+    return objects_given(Given([ast.parse(text)]), "Trial", parameters)
 
 
 def test_what_a_trial_gets_besides_numbers():

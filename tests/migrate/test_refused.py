@@ -165,3 +165,23 @@ def test_what_only_a_refused_file_uses_stays_with_it(is_shared, tmp_path):
     assert files["helpers.py"].is_changed is is_shared
     said = "" if is_shared else "hub.py, which is not migrated, uses it"
     assert files["helpers.py"].problem == said
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from model_hub.huggingface._trial import BaseTransformerTrial",
+        "from model_hub.huggingface import _config_parser as hf_parse",
+        "import model_hub.huggingface._utils",
+    ],
+)
+def test_a_part_of_model_hub_stays_as_it_is(line, tmp_path):
+    (tmp_path / "__init__.py").write_text(f"{line}\n")
+    (file,) = migrate([str(tmp_path)], "lightning").files
+    assert file.after == file.before and file.problem
+
+
+def test_a_trial_of_model_hub_is_refused_where_no_other_word_is_determineds(tmp_path):
+    (tmp_path / "hub.py").write_text(HUB)
+    (file,) = migrate([str(tmp_path)], "lightning").files
+    assert "HubTrial is a model_hub.huggingface.BaseTransformerTrial" in file.problem

@@ -11,6 +11,7 @@ from pathlib import Path
 import libcst as cst
 
 from det_compat.catalog.support import exports, is_determined
+from det_compat.migrate.refused import of_model_hub
 from det_compat.migrate.results import FileResult
 from det_compat.migrate.review.names import defined
 from det_compat.migrate.review.project import Code, Finding, Text, imports
@@ -33,7 +34,7 @@ def without_unneeded(
     for file in files:
         text = read.files.get(file.path)
         if text is not None and not file.problem and file.path not in but:
-            found = _unneeded(text, read)
+            found = _unneeded(text, read) if not of_model_hub(file.before) else set()
             if found:
                 tree = dropping(cst.parse_module(file.after), _Dropping(found))
                 file = replace(file, after=tree.bytes)

@@ -21,6 +21,7 @@ from det_compat.migrate.to_lightning.class_facts import (
     WrappedReducer,
     WrappedScheduler,
 )
+from det_compat.migrate.to_lightning.from_config.same_names import SameNames
 from det_compat.migrate.to_lightning.metrics.renamed import ALL, NOT_YET, renamed_key
 from det_compat.migrate.to_lightning.optimization.accumulation import Accumulation
 from det_compat.migrate.tree.elsewhere import Elsewhere
@@ -68,6 +69,7 @@ class TrialPlan:
         accumulation: how it steps once in several batches; None if it does not.
         steps: how many steps of optimizers a batch makes; None if that is not known.
         objects: what it is given as it is made that is no hyperparameter.
+        same_names: what it is given so under the name of a hyperparameter.
     """
 
     own: ClassFacts
@@ -87,6 +89,7 @@ class TrialPlan:
     accumulation: Accumulation | None
     steps: int | None
     objects: frozenset[str]
+    same_names: SameNames
 
     @property
     def ancestors(self) -> list[TrialPlan]:

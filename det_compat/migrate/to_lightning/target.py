@@ -33,6 +33,7 @@ from det_compat.migrate.to_lightning.early.kept_late import with_late_properties
 from det_compat.migrate.to_lightning.early.named_once import named_once
 from det_compat.migrate.to_lightning.from_config.arguments import parameters_of, with_default
 from det_compat.migrate.to_lightning.from_config.lookups import with_own_hyperparameters
+from det_compat.migrate.to_lightning.from_config.same_names import SameNames, same_names
 from det_compat.migrate.to_lightning.metrics.training import apart
 from det_compat.migrate.to_lightning.modes import makes_evaluating
 from det_compat.migrate.to_lightning.optimization.accumulation import accumulation, are_aggregating
@@ -76,7 +77,7 @@ from det_compat.migrate.tree.elsewhere import Importers, of_samplers
 from det_compat.migrate.tree.facts import CALLBACK, Analysis, Facts, is_callback
 from det_compat.migrate.tree.file import bound_names, function_names
 from det_compat.migrate.tree.imports import tidied
-from det_compat.migrate.tree.parameters import config_use, distinct
+from det_compat.migrate.tree.parameters import Arguments, config_use, distinct
 from det_compat.migrate.tree.symbols import Symbols, new_name, own_name, resolve
 from det_compat.migrate.tree.transformers import CannotRewriteError
 
@@ -388,6 +389,8 @@ class Lightning(Target):
             found = [(self._read[self._paths[o]].symbols, *self._class(o)) for o in others or ()]
             asked = self.elsewhere.asked
             automatic = as_automatic(node, source.symbols, own, self._project, asked, found)
+        inits = [own["__init__"] for own in family_methods[::-1] if "__init__" in own]
+        takes_more = any(len([*syntax.find(each.params, cst.Param)]) > 2 for each in inits)
         plans = [self._plan(parent) for parent in parents if parent is not scope]
         is_automatic = automatic is not None or any(base.is_automatic for base in plans)
         plan = self._plans[scope] = TrialPlan(
@@ -409,14 +412,31 @@ class Lightning(Target):
             keeps_modes=keeps_modes(family_methods, models, self.elsewhere, has_heirs),
             accumulation=accumulates,
             steps=1 if is_automatic else steps_of_trial(methods, [facts for _, facts in relatives]),
-            objects=handed_in(
-                node,
-                source.symbols,
-                self.elsewhere.trees,
-                [own["__init__"] for own in family_methods[::-1] if "__init__" in own],
-            ),
+            objects=handed_in(node, source.symbols, self.elsewhere.made, inits)
+            if takes_more
+            else frozenset(),
+            same_names=self._same_names(scope, taken) if takes_more else SameNames(),
         )
         return plan
+
+    def _same_names(self, scope: Scope, taken: Arguments) -> SameNames:
+        """What a trial class takes beside its context under the name of a hyperparameter."""
+        relatives = [each for each in self._hierarchy.relatives(scope) if each in self._paths]
+        family = [(self._class(e)[0], self._read[self._paths[e]].symbols) for e in relatives]
+        made = [scope]
+        for each in made:
+            heirs = (heir for heir in self._hierarchy.children(each) if heir in self._paths)
+            made += [heir for heir in heirs if "__init__" not in self._class(heir)[1].methods]
+        configs = {e: configs_of(self._paths[e], e.name) for e in {*relatives, *made}}
+        known = {n for every in configs.values() for c in every for n in c.hyperparameters.space}
+        started = [c for each in made for c in configs[each]]
+        return same_names(
+            self._class(scope)[0],
+            family,
+            [c for c in started if c.entrypoint is not None and c.entrypoint.trial is not None],
+            self.elsewhere.made,
+            known | {*taken.types, *taken.needs},
+        )
 
     def _is_plain_mixin(self, scope: Scope) -> bool:
         """Whether a class has neither bases in the project nor an ``__init__``, and is no trial."""

@@ -14,6 +14,8 @@ from typing import TypeAlias
 import libcst as cst
 from libcst.helpers import ensure_type
 
+from det_compat.analysis.given.values import Given
+
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
@@ -42,6 +44,11 @@ class Elsewhere:
     imported: Mapping[str, frozenset[str]] = field(default_factory=dict)
     tables: Mapping[str, Sequence[str]] = field(default_factory=dict)
     trees: Sequence[ast.Module] = ()
+
+    @cached_property
+    def made(self) -> Given:
+        """What is made in these files, and given to what."""
+        return Given(self.trees)
 
     @cached_property
     def classes_with(self) -> dict[str, list[str]]:

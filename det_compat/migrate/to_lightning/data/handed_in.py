@@ -4,13 +4,14 @@ Lightning would write them into each checkpoint, and ``load_from_checkpoint`` re
 them.
 """
 
-import ast
 import re
 from collections.abc import Collection, Sequence
 
 import libcst as cst
 
-from det_compat.analysis.written import objects_given
+from det_compat.analysis.given.again import given_again
+from det_compat.analysis.given.values import Given
+from det_compat.analysis.given.written import objects_given
 from det_compat.migrate.to_lightning.data.loaders import NAMES
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
@@ -31,29 +32,32 @@ _OF_MODELS = ("parameters", "named_parameters", "state_dict")
 def handed_in(
     node: cst.ClassDef,
     symbols: Symbols,
-    trees: Sequence[ast.Module],
+    given: Given,
     family: Sequence[cst.FunctionDef],
 ) -> frozenset[str]:
     """The parameters of a trial's ``__init__`` that it uses as data, models or what trains these.
 
     So are those that get objects of other kinds where it is made, or are asked for what only such
-    have, or called. Its bases may take what it is given.
+    have, or called. Its bases may take what it is given. What the classes that derive from it give
+    it by themselves, they give it again when they are made from a checkpoint.
 
     Args:
         node: its class.
         symbols: what placeholders in it stand for.
-        trees: all files.
+        given: what is made in all files.
         family: the ``__init__`` that it has or inherits, and those of the bases behind that.
     """
     parameters = _in_place(family)
-    objects = objects_given(trees, node.name.value, parameters) - {*parameters[:1]}
+    name = node.name.value
+    objects = objects_given(given, name, parameters) | given_again(given, name, parameters)
+    objects -= {*parameters[:1]}
     own = syntax.methods(node)
     if "__init__" not in own:
         return objects
     _, *params = syntax.find(own["__init__"].params, cst.Param)
-    given = {param.name.value: param.name.value for param in params}
+    taken = {param.name.value: param.name.value for param in params}
     kept = ((syntax.code(to), syntax.code(value)) for to, value in values_set(own["__init__"]))
-    names = given | {to: value for to, value in kept if value in given and "." in to}
+    names = taken | {to: value for to, value in kept if value in taken and "." in to}
     used: list[cst.BaseExpression | None] = []
     for call in syntax.find(node, cst.Call):
         owner, _, name = syntax.code(call.func).rpartition(".")
@@ -68,7 +72,7 @@ def handed_in(
         lines = syntax.returns(own[method]) if method in own else []
         used += [line.value for line in lines]
     found = {syntax.code(each) for each in used if each is not None}
-    found |= _asked(own["__init__"], given) | _asked(node, names.keys() - given.keys())
+    found |= _asked(own["__init__"], taken) | _asked(node, names.keys() - taken.keys())
     called = {syntax.code(call.func) for call in syntax.find(own["__init__"].body, cst.Call)}
     noted = {
         p.name.value
@@ -76,7 +80,7 @@ def handed_in(
         if p.annotation and _ANNOTATED.search(syntax.code(p.annotation.annotation))
     }
     used_so = {names[text] for text in found & names.keys()}
-    return frozenset(used_so | (called & given.keys()) | noted) | objects
+    return frozenset(used_so | (called & taken.keys()) | noted) | objects
 
 
 def _in_place(family: Sequence[cst.FunctionDef]) -> list[str]:

@@ -10,6 +10,7 @@ from det_compat.migrate.line_length import INDENT, LINES
 from det_compat.migrate.to_lightning.class_facts import is_init_of_next
 from det_compat.migrate.to_lightning.early.hyperparameters import OF_CLI
 from det_compat.migrate.to_lightning.early.mixins import mixins_of
+from det_compat.migrate.to_lightning.from_config.same_names import APART
 from det_compat.migrate.to_lightning.plan import UNUSED, LightningFile, OtherBases, TrialPlan
 from det_compat.migrate.to_lightning.transformer import takes_unnamed
 from det_compat.migrate.tree import syntax
@@ -52,11 +53,12 @@ def with_arguments(
     names = _parameters(plan.arguments, hidden, file)
     if asks_size and plan.is_single and "world_size" not in plan.arguments.named:
         names.append(cst.Param(_WORLD_SIZE, syntax.annotation("int"), default=cst.Integer("1")))
-    given = {param.name.value for param in names}
-    is_open = plan.arguments.is_open or not plan.arguments.named.keys() <= given
     context = _context_name(init, file.symbols)
     kept = [p for p in params.params if p.name.value != context]
     keyword = [p for p in params.kwonly_params if p.name.value != context]
+    names = [param for param in names if param.name.value not in plan.same_names.names]
+    given = {param.name.value for param in names} | plan.same_names.names
+    is_open = plan.arguments.is_open or not plan.arguments.named.keys() <= given
     # A trial for Determined's Trainer may be given its hyperparameters as one dict.
     if plan.arguments.is_open and "hparams" in {p.name.value for p in (*kept, *keyword)}:
         given = plan.arguments.types.keys() - {BATCHES}
@@ -75,6 +77,8 @@ def with_arguments(
         init = _without_rest(init, is_whole=plan.is_single)
     init = init.with_changes(params=params)
     init = syntax.with_body(init, _body(init, plan, file))
+    for name in sorted(plan.same_names.apart):
+        init = marked(init, APART.format(name))
     was_spread = isinstance(init.whitespace_before_params, cst.ParenthesizedWhitespace)
     init = init.with_changes(whitespace_before_params=cst.SimpleWhitespace(""))
     is_spread = (was_spread and bool(names or keyword or kept[1:])) or _is_long(init)
@@ -250,7 +254,8 @@ def _left_out(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> st
     # Lightning takes the arguments of heirs, too, of which one may look up what others are given.
     family = {each for p in file.trials.values() if plan in p.ancestors for each in p.ancestors}
     needed = {name for p in family for name in p.arguments.needs} - {*own}
-    given = {name for p in family for name in p.objects - p.arguments.named.keys()} - needed
+    hparams = {name for p in family for name in (*p.arguments.named, *p.same_names.names)}
+    given = {name for p in family for name in p.objects} - hparams - needed
     left = [*(name for name in own if name in given), *sorted(given - {*own})]
     left += OF_CLI if not takes_unnamed(init) and file.hands_hparams_on(plan) else ()
     listed = [f'"{name}"' for name in left] + (["*absent"] if _absent(init, plan) else [])
@@ -325,7 +330,7 @@ def _passing_hparams(
         return line
     if not plan.is_root and not _reaches_base(call, plan):
         line = marked(line, "a mixin's __init__, which takes no hyperparameters, comes first here")
-    hparams = cst.Arg(syntax.expression(_rest(call, plan)), star="**")
+    hparams = cst.Arg(syntax.expression(_rest(call, plan, symbols)), star="**")
     return line.with_deep_changes(call, args=syntax.without_commas([*given, hparams]))
 
 
@@ -369,17 +374,31 @@ def inherited(plan: TrialPlan) -> list[cst.BaseStatement]:
     return [syntax.statement(f"{bases[0]}.__init__(self, **hparams)"), _BASES_INIT]
 
 
-def _rest(call: cst.Call, plan: TrialPlan) -> str:
+def _rest(call: cst.Call, plan: TrialPlan, symbols: Symbols) -> str:
     """The hyperparameters that a base is given besides those which it is given one by one."""
     inits = (parent.own.methods.get("__init__", []) for parent in plan.parents)
     places = next((names[1:] for names in inits if names), [])
-    taken = []
+    # What the module does not save, no checkpoint gives beside what is given here.
+    others = {name for each in plan.ancestors[1:] for name in each.same_names.names}
+    unsaved = {name for each in plan.ancestors for name in each.objects} - others
+    mixins = [each.own for each in mixins_of(plan)]
+    if any(own.hands_rest_on for own in mixins):
+        unsaved |= {name for own in mixins for name in own.methods.get("__init__", ())}
+    taken, given = [], set[str]()
     for index, arg in enumerate(call.args):
         place = places[index] if index < len(places) and not arg.star else ""
         name = arg.keyword.value if arg.keyword is not None else place
+        given.add(name)
         texts = {text.evaluated_value for text in syntax.find(arg, cst.SimpleString)}
-        if name in texts or any(name in each.arguments.types for each in plan.ancestors):
+        is_hparam = name in texts or any(name in each.arguments.types for each in plan.ancestors)
+        is_kept = bool(name) and name not in unsaved and not symbols.is_context(arg.value)
+        # What the class itself takes by this name is not among the rest.
+        is_kept &= name not in plan.own.methods["__init__"]
+        if is_hparam or is_kept:
             taken.append(name)
+    # What it is not given has its default, whatever hyperparameter has the same name.
+    if "**" not in {arg.star for arg in call.args}:
+        taken += sorted(others - {*given, *plan.same_names.names})
     if not taken:
         return "hparams"
     test = f'!= "{taken[0]}"' if len(taken) == 1 else f"not in {tuple(taken)}".replace("'", '"')

@@ -77,6 +77,7 @@ def closed(
     if not (found.is_open and is_asked and can_close):
         return found
     sure = surely_read(node, symbols).difference(*spaces)
+    none = _may_be_none(node)
     types, defaults, absent = dict(found.types), dict(found.defaults), set[str]()
     for name in lacking:
         types[name] = annotation_of(name, values_of(name, spaces))
@@ -86,8 +87,24 @@ def closed(
         defaults[name] = default
         if default is None:
             types[name] += " | None" if types[name] != "Any" else ""
-            absent |= {name} if found.asks or name in read else set()
+            absent |= {name} if (found.asks or name in read) and name not in none else set()
     return replace(found, types=types, defaults=defaults, is_open=False, absent=frozenset(absent))
+
+
+def _may_be_none(node: cst.ClassDef) -> set[str]:
+    """What a class compares with None as it looks it up, and never asks whether it is there."""
+    found, asked = set[str](), set[str]()
+    for compared in syntax.find(node, cst.Comparison):
+        of = compared.left.slice[0] if isinstance(compared.left, cst.Subscript) else compared.left
+        names = {str(text.evaluated_value) for text in syntax.find(of, cst.SimpleString)}
+        if isinstance(of, cst.Attribute):
+            names.add(of.attr.value)
+        for target in compared.comparisons:
+            if isinstance(target.operator, (cst.In, cst.NotIn)):
+                asked |= names
+            elif isinstance(target.comparator, cst.Name) and target.comparator.value == "None":
+                found |= names
+    return found - asked
 
 
 def _is_free(name: str) -> bool:

@@ -144,3 +144,26 @@ def test_what_a_mixin_asks_for_are_parameters_of_the_trial(init, is_elsewhere, t
     )
     # One that makes something of its own has its own parameters.
     assert ("rows: int = 8" in made) is not bool(init)
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_kept"),
+    [
+        ("hparams['start'] != None", True),
+        ("hparams.start is not None", True),
+        ("'start' in hparams and hparams['start'] is not None", False),
+    ],
+)
+def test_what_is_compared_with_none_is_a_hyperparameter_where_it_is_none(
+    condition, is_kept, tmp_path
+):
+    lines = (
+        "class Attributes(dict):",
+        "    __getattr__ = dict.__getitem__",
+        "hparams = Attributes(context.get_hparams())",
+        f"self.loaded = bool({condition})",
+    )
+    made = migrated(tmp_path, *lines, more=", start: some.pth")
+    module = loaded(tmp_path, made).Trial(global_batch_size=4)
+    assert ("start" in module.hparams) is is_kept
+    assert not module.loaded

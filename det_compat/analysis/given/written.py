@@ -4,8 +4,8 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
-from det_compat.analysis.expressions import called, last_name, literal, walked, words
-from det_compat.analysis.given import Given, Placed
+from det_compat.analysis.expressions import called, last_name, literal, words
+from det_compat.analysis.given.values import Given, Placed
 
 
 class _NotWritten(Exception):
@@ -41,22 +41,17 @@ def written_hparams(trees: Sequence[ast.Module], name: str) -> dict[str, Any] | 
     return None
 
 
-def objects_given(
-    trees: Sequence[ast.Module], name: str, parameters: Sequence[str]
-) -> frozenset[str]:
+def objects_given(given: Given, name: str, parameters: Sequence[str]) -> frozenset[str]:
     """The parameters of a class that get more than numbers, texts, and lists and dicts of these.
 
     They are what other functions return, or what is gone through in a loop, wherever the class is
     made, by whichever name; variables, attributes and the arguments of functions are followed.
 
     Args:
-        trees: all files.
+        given: what is made in all files.
         name: of the class.
         parameters: of its ``__init__``, without ``self``.
     """
-    if not any(name in (last_name(n), getattr(n, "value", "")) for t in trees for n in walked(t)):
-        return frozenset()
-    given = Given(trees)
     objects = _Objects(given)
     return frozenset(to for to, value in given.to(name, parameters) if objects.is_one(value))
 

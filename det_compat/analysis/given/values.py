@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import TypeAlias
 
 from det_compat.analysis.expressions import called, decorators, last_name, literal, walked, words
@@ -50,6 +51,21 @@ class Given:
             for made, _ in self.standing_for(call.func, scope):
                 if isinstance(made, ast.Lambda):
                     self._hand_in(made, call, scope)
+
+    @cached_property
+    def classes(self) -> list[ast.ClassDef]:
+        """All classes."""
+        return [node for node in self._file if isinstance(node, ast.ClassDef)]
+
+    @cached_property
+    def inits(self) -> dict[str, ast.FunctionDef]:
+        """The ``__init__`` of each class that has one, by name."""
+        functions = self._functions.get("__init__", ())
+        return {self._class[each].name: each for each in functions if each in self._class}
+
+    def owner(self, function: ast.AST) -> ast.ClassDef | None:
+        """The class whose method a function is."""
+        return self._class.get(function)
 
     def of(self, name: str, scope: ast.AST) -> list[Placed | None]:
         """What a variable may be; None for each number of a loop."""

@@ -1,0 +1,1 @@
+"""What is made in some files, and what is given to what."""

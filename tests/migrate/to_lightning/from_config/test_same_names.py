@@ -1,0 +1,95 @@
+"""What a trial takes beside its context under the name of a hyperparameter."""
+
+from __future__ import annotations
+
+import pytest
+import pytorch_lightning as pl
+
+from tests.migrate.rewriting import rewritten, trial
+
+INIT = "def __init__(self, context):"
+OWN = "def __init__(self, context, depth=1):"
+MODEL = "self.model = context.wrap_model(torch.nn.Linear(2, 1))"
+DEEP = f"{MODEL}\n        self.depth = depth"
+CONFIG = """
+entrypoint: model_def:{0}
+hyperparameters: {{global_batch_size: 4, depth: {1}}}
+searcher: {{name: single, metric: loss, max_length: {{batches: 1}}}}
+"""
+
+
+def module_of(text, name):
+    made = {}
+    exec(compile(text, "made", "exec"), made)
+    assert issubclass(made[name], pl.LightningModule)
+    return made[name]
+
+
+def test_a_script_gives_a_parameter_what_the_hyperparameter_is(tmp_path):
+    script = """
+
+def main(hparams):
+    with pytorch.init(hparams=hparams) as context:
+        trial = Trial(context, depth=hparams["depth"])
+        trainer = pytorch.Trainer(trial, context)
+        trainer.fit(max_length=pytorch.Epoch(1))
+"""
+    source = "from determined import pytorch\n" + trial((INIT, OWN), (MODEL, DEEP)) + script
+    text = rewritten(tmp_path, source)
+    assert "MIGRATE" not in text
+    assert module_of(text, "Trial")(depth=3, global_batch_size=4).depth == 3
+
+
+@pytest.mark.parametrize(("value", "is_said"), [(1, False), (2, True)])
+def test_a_config_never_gave_it_to_the_parameter(value, is_said, tmp_path):
+    (tmp_path / "const.yaml").write_text(CONFIG.format("Trial", value))
+    text = rewritten(tmp_path, trial((INIT, OWN), (MODEL, DEEP)))
+    said = '"depth" is a parameter and a hyperparameter, which Determined kept apart'
+    assert (said in text) == is_said
+    assert module_of(text, "Trial")(global_batch_size=4).depth == 1
+
+
+def test_a_hyperparameter_of_this_name_that_the_code_asks_for_is_another(tmp_path):
+    asked = f"{DEEP}\n        self.other = context.get_hparam('depth')"
+    made = "\n\nmake = lambda c: Trial(c, depth=7)\n"
+    text = rewritten(tmp_path, trial((INIT, OWN), (MODEL, asked)) + made)
+    assert "which Determined kept apart" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "depth"),
+    [("", 1), (", depth=5", 5), (", 6", 6), (", depth=context.get_hparam('depth')", 2)],
+)
+def test_an_heir_gives_its_base_no_hyperparameter_for_a_parameter(given, depth, tmp_path):
+    heir = f"""
+
+class Heir(Trial):
+    def __init__(self, context):
+        super().__init__(context{given})
+"""
+    (tmp_path / "const.yaml").write_text(CONFIG.format("Heir", 2))
+    text = rewritten(tmp_path, trial((INIT, OWN), (MODEL, DEEP)) + heir)
+    assert "MIGRATE" not in text
+    module = module_of(text, "Heir")(depth=2, global_batch_size=4)
+    assert module.depth == depth
+    assert module_of(text, "Heir")(**module.hparams).depth == depth
+
+
+@pytest.mark.parametrize("given", ['metric="none"', '"none"'])
+def test_what_an_heir_gives_by_itself_is_given_once(given, tmp_path):
+    heir = f"""
+
+class Heir(Trial):
+    def __init__(self, context, **rest):
+        super().__init__(context, {given}, **rest)
+
+
+make = lambda context: (Heir(context, depth=3), Trial(context, "other"))
+"""
+    own = "def __init__(self, context, metric='loss', depth=1):"
+    kept = f"{DEEP}\n        self.metric = metric"
+    text = rewritten(tmp_path, trial((INIT, own), (MODEL, kept)) + heir)
+    text = text.replace("(context, ", "(")
+    made = module_of(text, "Heir")(depth=3, global_batch_size=4)
+    again = module_of(text, "Heir")(**made.hparams)
+    assert (again.metric, again.depth) == ("none", 3)
