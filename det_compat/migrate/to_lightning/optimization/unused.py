@@ -176,9 +176,11 @@ _OF_TRAINER = re.compile(r"(?:pl_module|trainer\.(?:lightning_module|model))(?=\
 def with_word_of_thawing(tree: cst.Module, file: LightningFile) -> cst.Module:
     """A file with comments where modules and callbacks thaw what was frozen before training."""
     around = file.elsewhere
-    if not any("requires_grad" in text for text in around.texts.values()):
+    # Callbacks of a file may be those of any trial.
+    names = file.trials if file.callbacks else file.plans
+    if not names or not any("requires_grad" in text for text in around.texts.values()):
         return tree
-    trials = {name: _frozen_in(around.texts.get(name, ""), around) for name in file.trials}
+    trials = {name: _frozen_in(around.texts.get(name, ""), around) for name in names}
     frozen_by_trials = {path for found in trials.values() for path in found}
 
     def said(node: cst.ClassDef) -> cst.ClassDef:
@@ -200,7 +202,7 @@ def with_word_of_thawing(tree: cst.Module, file: LightningFile) -> cst.Module:
                     break
         return node
 
-    return syntax.each(tree, cst.ClassDef, said) if file.callbacks or file.plans else tree
+    return syntax.each(tree, cst.ClassDef, said)
 
 
 def _are_one(path: str, other: str) -> bool:
