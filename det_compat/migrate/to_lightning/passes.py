@@ -11,14 +11,9 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning import (
-    attributes,
-    callbacks,
-    members,
-    names,
-    trial_class,
-)
+from det_compat.migrate.to_lightning import callbacks, trial_class
 from det_compat.migrate.to_lightning.automatic.fit_alone import with_steps_in_fit
+from det_compat.migrate.to_lightning.context import attributes, members, names
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.sized import with_word_of_lengths
 from det_compat.migrate.to_lightning.data.start_methods import said_again

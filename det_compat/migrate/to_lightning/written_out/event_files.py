@@ -5,7 +5,7 @@ import re
 import libcst as cst
 
 from det_compat.migrate.review.files import EVENTS
-from det_compat.migrate.to_lightning.names import has_trainer
+from det_compat.migrate.to_lightning.context.names import has_trainer
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.to_lightning.transformer import LightningTransformer
 from det_compat.migrate.tree import syntax

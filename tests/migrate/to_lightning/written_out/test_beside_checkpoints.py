@@ -52,7 +52,7 @@ def watching(
     [
         'self.keep(folder, "model.pt")',
         'with open(os.path.join(folder, "a.json"), "w") as f:\n            json.dump({}, f)',
-        'with open(os.path.join(folder, "a.json"), "w") as f:\n            json.dump(list(range(3)), f)',
+        'with open(folder + "/a.json", "w") as f:\n            json.dump(list(range(3)), f)',
         "self.trial.tokenizer.save_pretrained(folder)",
         'self.path = folder + "/a.txt"; print(self.path, file=open(self.path, mode="w"))',
         'with (pathlib.Path(folder) / "a.json").open("w") as f:\n            json.dump({}, f)',

@@ -4,7 +4,17 @@ from typing import TypeVar
 
 import libcst as cst
 
-from det_compat.migrate.configs import BATCHES
+from det_compat.migrate.to_lightning.context.counterparts import (
+    BEGINNING,
+    BEGINS_ELSEWHERE,
+    CALLED,
+    COUNTING,
+    EARLY,
+    EARLY_IS_DIFFERENT,
+    IMPORTS,
+    READ,
+    WORLD_SIZE,
+)
 from det_compat.migrate.to_lightning.data.batch_numbers import in_step
 from det_compat.migrate.to_lightning.data.loaders import NAMES
 from det_compat.migrate.to_lightning.data.moved import is_batch, is_tensor
@@ -15,8 +25,7 @@ from det_compat.migrate.to_lightning.early.hyperparameters import (
     of_hyperparameters,
 )
 from det_compat.migrate.to_lightning.early.mixins import before_base
-from det_compat.migrate.to_lightning.optimization.accumulation import IS_DUE
-from det_compat.migrate.to_lightning.plan import TOTAL_BATCH, LightningFile, TrialPlan
+from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.to_lightning.scripts.one_place import as_init, given_contexts
 from det_compat.migrate.to_lightning.transformer import LightningTransformer, beside_hparams
 from det_compat.migrate.to_lightning.written_out.definitions import with_definitions
@@ -30,81 +39,6 @@ from det_compat.migrate.tree.trial_attributes import reachable
 _Valued = TypeVar("_Valued", cst.Arg, cst.Assign, cst.Return)
 _Loop = TypeVar("_Loop", cst.For, cst.CompFor)
 
-_CALLED = {
-    "distributed.get_num_agents": "{0}.trainer.num_nodes",
-    "distributed.get_rank": "{0}.global_rank",
-    "distributed.get_local_rank": "{0}.local_rank",
-    "distributed.get_size": "{0}.trainer.world_size",
-    "current_train_batch": TOTAL_BATCH,
-    "current_train_epoch": "{0}.current_epoch",
-    "is_epoch_start": "({0}.trainer.fit_loop.batch_idx == 0)",
-    "is_epoch_end": "{0}.trainer.is_last_batch",
-    "get_per_slot_batch_size": "({0}.hparams.global_batch_size // {0}.trainer.world_size)",
-    "get_global_batch_size": "{0}.hparams.global_batch_size",
-    "get_hparams": "{0}.hparams",
-    "get_data_config": "{0}.hparams.data_config",
-    "get_experiment_config": "{0}.hparams.experiment_config",
-    # A config need not have one: a cluster drew it then.
-    "get_trial_seed": (
-        '{0}.hparams.experiment_config.get("reproducibility", {{}}).get("experiment_seed", 0)'
-    ),
-    "get_stop_requested": "{0}.trainer.should_stop",
-    "_should_communicate_and_update": (
-        f"(({TOTAL_BATCH} + 1) % {{0}}.trainer.accumulate_grad_batches == 0)"
-    ),
-    "get_tensorboard_writer": "{0}.logger.experiment",
-}
-_READ = {
-    "device": "{0}.device",
-    "backward": "{0}.manual_backward",
-    "distributed.rank": "{0}.global_rank",
-    "distributed.local_rank": "{0}.local_rank",
-    "distributed.size": "{0}.trainer.world_size",
-    "distributed._hvd_config.use": "({0}.trainer.world_size > 1)",
-    "_aggregation_frequency": "{0}.trainer.accumulate_grad_batches",
-    "_current_batch_idx": TOTAL_BATCH,
-    "_epoch_len": "{0}.trainer.num_training_batches",
-}
-# A trial asks these in __init__, where there is no Trainer yet.
-_EARLY = {
-    "device": OF_PROCESS,
-    "distributed.get_rank": "rank_zero_only.rank",
-    "distributed.rank": "rank_zero_only.rank",
-    "distributed.get_local_rank": 'int(os.environ.get("LOCAL_RANK", "0"))',
-    "distributed.local_rank": 'int(os.environ.get("LOCAL_RANK", "0"))',
-    "get_per_slot_batch_size": "({0}.hparams.global_batch_size // {0}.hparams.world_size)",
-    "distributed.get_size": "{0}.hparams.world_size",
-    "distributed.size": "{0}.hparams.world_size",
-    "distributed._hvd_config.use": "({0}.hparams.world_size > 1)",
-    "distributed.get_num_agents": "1",
-    "get_stop_requested": "False",
-    "_current_batch_idx": "None",
-    "_epoch_len": "None",
-    "_aggregation_frequency": "1",
-    "get_tensorboard_writer": "SummaryWriter()",
-}
-#: Where a run begins: as loaders are told, given the batches of a step, and that of a new run.
-_BEGINNING = {
-    "get_initial_batch": (f"({TOTAL_BATCH} + 1)", "0"),
-    "env.first_step": (f"(({TOTAL_BATCH} + 1) // {{1}} + 1)", "1"),
-}
-_BEGINS_ELSEWHERE = (
-    "{0} is that of a new run here: one that goes on from a checkpoint begins elsewhere, which is "
-    "known from train_dataloader on"
-)
-#: What a module knows that counts its batches itself.
-_COUNTING = {
-    "_should_communicate_and_update": f"{{0}}.{IS_DUE}()",
-    "_aggregation_frequency": f"{{0}}.hparams.{BATCHES}",
-}
-#: How a module whose parameters are not named asks for the number of processes.
-_WORLD_SIZE = "{0}.hparams.world_size", '{0}.hparams.get("world_size", 1)'
-_IMPORTS = {
-    "rank_zero_only": "from pytorch_lightning.utilities import rank_zero_only",
-    "os.": "import os",
-    "SummaryWriter": "from torch.utils.tensorboard import SummaryWriter",
-}
-_EARLY_IS_DIFFERENT = {*GATHERING, "distributed.get_num_agents", "_aggregation_frequency"}
 _MOVE = "from pytorch_lightning.utilities import move_data_to_device"
 
 
@@ -238,9 +172,9 @@ class _Members(LightningTransformer):
             self.gathering.add(GATHERING[member])
             args = [updated.args[0].with_changes(keyword=None)]
             return updated.with_changes(func=cst.Name(GATHERING[member]), args=args)
-        if member in _BEGINNING:
+        if member in BEGINNING:
             return syntax.expression(self._beginning(original, module, member))
-        text = self._text(member, _CALLED)
+        text = self._text(member, CALLED)
         if member == "is_epoch_start" and in_step(self.functions):
             text = "(batch_idx == 0)"
         return syntax.expression(text.format(module)) if text else updated
@@ -314,26 +248,26 @@ class _Members(LightningTransformer):
 
     def _text(self, member: str, table: dict[str, str]) -> str | None:
         is_early = self._is_early
-        if self.plan is not None and self.plan.accumulation is not None and member in _COUNTING:
-            return _COUNTING[member]
-        if is_early and member in _EARLY_IS_DIFFERENT:
+        if self.plan is not None and self.plan.accumulation is not None and member in COUNTING:
+            return COUNTING[member]
+        if is_early and member in EARLY_IS_DIFFERENT:
             self.mark(f"{member} is that of one device here, before there is a Trainer")
-        text = _EARLY.get(member) if is_early else None
+        text = EARLY.get(member) if is_early else None
         if text is None:
             return table.get(member)
-        new = {line for start, line in _IMPORTS.items() if start in text}
+        new = {line for start, line in IMPORTS.items() if start in text}
         self.file.imports.new |= {n for n in new if n.split()[-1] not in self.file.names}
         is_named = self.plan is not None and self.plan.is_single
-        return text if is_named else text.replace(*_WORLD_SIZE)
+        return text if is_named else text.replace(*WORLD_SIZE)
 
     def _beginning(self, call: cst.Call, module: str, member: str) -> str:
         """Where a run begins, which a module knows no longer once batches have been trained."""
-        late, new = _BEGINNING[member]
+        late, new = BEGINNING[member]
         is_told = self.plan is None or self._makes_loaders()
         if is_told and not self._is_early:
             return late.format(module, self.file.batches_per_step)
         if self.plan is None or not self._is_set_in_training(call):
-            self.mark(_BEGINS_ELSEWHERE.format(member))
+            self.mark(BEGINS_ELSEWHERE.format(member))
         return new
 
     def _makes_loaders(self) -> bool:
@@ -443,7 +377,7 @@ class _Members(LightningTransformer):
         module = self.symbols.module(found[0])
         if wrapped is not None:
             return syntax.expression(f"[{', '.join(name.format(module) for name in wrapped)}]")
-        text = self._text(found[1], _READ) if found[1] in _READ else None
+        text = self._text(found[1], READ) if found[1] in READ else None
         return updated if text is None else syntax.expression(text.format(module))
 
 

@@ -1,0 +1,1 @@
+"""What Determined's context, and its other names, become."""
