@@ -22,6 +22,8 @@ _FIT = (
     "test_mode",
     "profiling_enabled",
 )
+#: What has a checkpoint take the place of one with the same name, which is of the same batch.
+_OVER = ", enable_version_counter=False"
 _NEVER, _ALWAYS, _BEST = ((f'"{word}"', f"'{word}'") for word in ("none", "all", "best"))
 
 
@@ -57,6 +59,11 @@ class Length:
         test, one, other = self.choice
         found = (one.flag(unit), other.flag(unit))
         return found[0] if found[0] == found[1] else f"{found[0]} if {test} else {found[1]}"
+
+    def arms(self, test: str) -> "tuple[Length, Length]":
+        """What it is where a condition holds, and where it does not."""
+        is_by_it = self.choice is not None and self.choice[0] == test
+        return self.choice[1:] if self.choice is not None and is_by_it else (self, self)
 
     @property
     def bracketed(self) -> str:
@@ -109,32 +116,63 @@ class Schedule:
     def _is_validated_each_epoch(self) -> bool:
         return self.validation == Length("max_epochs", "1")
 
-    def callbacks(self, steps: str, counted: Callable[[str], str]) -> list[str]:
+    @property
+    def _follows_validations(self) -> bool:
+        """Whether each validation is to be saved, and not the last one alone.
+
+        What the last batch leaves is saved below ``fit()`` where nothing else does.
+        """
+        is_at_end = bool(self.checkpoint.unit) and self.validation == self.length
+        return self.policy in _ALWAYS and not is_at_end
+
+    def callbacks(self, counted: Callable[[str], str]) -> list[str]:
         """The callbacks that write checkpoints, where Lightning's own is not enough.
 
+        Lightning refuses two that are told the same numbers, and saves twice what both save,
+        unless the later one may write over the file.
+
         Args:
-            steps: how many steps of optimizers are between two of them.
-            counted: says how many are in a number of batches.
+            counted: says how many steps of optimizers are in a number of batches.
         """
-        made = []
-        if self.checkpoint.choice is not None:
-            each = (f"every_n_epochs={self.checkpoint.flag('max_epochs')}", "save_top_k=-1")
-            saved = ", ".join([f"every_n_train_steps={steps}", *each])
-            made.append(f"ModelCheckpoint({saved}, save_on_train_epoch_end=True)")
-        elif self.checkpoint.unit == "max_steps":
-            made.append(f"ModelCheckpoint(every_n_train_steps={steps}, save_top_k=-1)")
-        elif self.checkpoint.unit:
+        every, validated = self.checkpoint, self.validation
+        made = [self._periodic(counted)] if every.unit else []
+        if not self._follows_validations or (made and every.divides(validated)):
+            return made
+        if not made or validated.divides(every):
+            return ["ModelCheckpoint(save_top_k=-1)"]
+        if (chosen := every.choice or validated.choice) is not None:
+            one, other = (
+                replace(self, length=Length(), checkpoint=a, validation=b).callbacks(counted)
+                for a, b in zip(every.arms(chosen[0]), validated.arms(chosen[0]), strict=True)
+            )
+            either = f"*([{', '.join(one)}] if {chosen[0]} else [{', '.join(other)}])"
+            return one if one == other else [either]
+        if every.unit == "max_steps":
+            return [*made, f"ModelCheckpoint(save_top_k=-1{_OVER})"]
+        last = self._periodic(counted, _OVER)
+        if validated.unit == "max_steps":
+            steps = counted(validated.number)
+            return [f"ModelCheckpoint(every_n_train_steps={steps}, save_top_k=-1)", last]
+        first = f"ModelCheckpoint(every_n_epochs={validated.number}, save_top_k=-1)"
+        if not (every.number.isdigit() and validated.number.isdigit()):
+            last = f"*([{last}] if {every.bracketed} % {validated.bracketed} else [])"
+        return [first, last]
+
+    def _periodic(self, counted: Callable[[str], str], more: str = "") -> str:
+        """The callback that saves by the period of checkpoints."""
+        every = self.checkpoint
+        if every.choice is not None:
+            steps, epochs = map(every.flag, ("max_steps", "max_epochs"))
+            each = f"every_n_train_steps={steps}, every_n_epochs={epochs}"
+            more = f", save_on_train_epoch_end=True{more}"
+        elif every.unit == "max_steps":
+            each = f"every_n_train_steps={counted(every.number)}"
+        else:
+            each = f"every_n_epochs={every.number}"
             # It would wait for the next validation, which may come in another epoch.
             end = "" if self._is_validated_each_epoch else ", save_on_train_epoch_end=True"
-            number = self.checkpoint.number
-            made.append(f"ModelCheckpoint(every_n_epochs={number}, save_top_k=-1{end})")
-        if self.policy in _ALWAYS and not (made and self.checkpoint.divides(self.validation)):
-            # Lightning refuses two that are told nothing but to save once an epoch.
-            is_told = self.checkpoint.unit == "max_epochs" and self.validation.unit == "max_steps"
-            batches = self.validation.number
-            every = f"every_n_train_steps={counted(batches)}, " if is_told else ""
-            made.append(f"ModelCheckpoint({every}save_top_k=-1)")
-        return made
+            more = f"{end}{more}"
+        return f"ModelCheckpoint({each}, save_top_k=-1{more})"
 
     def unvalidated(self, trainer: str) -> str:
         """The condition on which the last batch is not validated; ``""`` if it always is."""
@@ -172,6 +210,8 @@ class Schedule:
             found = ""
         elif every.unit == "max_steps":
             found = self._within(trainer, every)
+        if self._follows_validations and every.unit:
+            found = "" if self._is_validated_each_epoch else _both(found, self.unvalidated(trainer))
         if not (found and self.may_test):
             return found
         is_real = f"not {trainer}.fast_dev_run"
@@ -180,6 +220,15 @@ class Schedule:
     def _within(self, trainer: str, every: Length) -> str:
         total = f"({trainer}.fit_loop.total_batch_idx + 1)"
         return f"{f'{trainer}.global_step' if self.counts_batches else total} % {every.bracketed}"
+
+
+def _both(*conditions: str) -> str:
+    """The condition that all of some hold, ``""`` if one never does."""
+    if not all(conditions) or len({*conditions}) == 1:
+        return min(conditions)
+    are_open = (" or " in each and not each.startswith("(") for each in conditions)
+    pairs = zip(conditions, are_open, strict=True)
+    return " and ".join(f"({each})" if is_open else each for each, is_open in pairs)
 
 
 def _chosen(test: str, one: str, other: str) -> str:

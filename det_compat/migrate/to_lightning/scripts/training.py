@@ -328,11 +328,9 @@ class _Scripts(LightningTransformer):
         flags += periods
         schedule = self._schedule(given)
         every = schedule.checkpoint
-        steps = every.flag("max_steps")
         if every.choice is not None and (aggregation or self.file.steps != 1):
             return None
-        steps = self._steps(steps, aggregation) if every.unit == "max_steps" else steps
-        callbacks = schedule.callbacks(steps, partial(self._steps, aggregation=aggregation))
+        callbacks = schedule.callbacks(partial(self._steps, aggregation=aggregation))
         if callbacks:
             self.file.imports.new.add(_CHECKPOINT)
             flags.append(f"callbacks=[{', '.join(callbacks)}]")

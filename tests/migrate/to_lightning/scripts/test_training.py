@@ -439,7 +439,7 @@ SAVED = 'trainer.save_checkpoint(f"{trainer.log_dir}/checkpoints/last.ckpt")'
         (
             "Batch(6), checkpoint_policy='all', checkpoint_period=pytorch.Batch(3), "
             "validation_period=pytorch.Batch(2)",
-            "ModelCheckpoint(save_top_k=-1)",
+            "ModelCheckpoint(save_top_k=-1, enable_version_counter=False)",
             None,
         ),
         (
