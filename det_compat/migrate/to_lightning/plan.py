@@ -67,7 +67,8 @@ class TrialPlan:
         keeps_modes: whether a validation uses a model that stays in the mode that it is in.
         leaves_unused: whether it keeps parameters that a batch may leave without gradients.
         accumulation: how it steps once in several batches; None if it does not.
-        steps: how many steps of optimizers a batch makes; None if that is not known.
+        steps: how many steps of optimizers a batch makes; None if that is not known, and 0 if
+            it leaves batches to its heirs.
         objects: what it is given as it is made that is no hyperparameter.
         same_names: what it is given so under the name of a hyperparameter.
     """
@@ -321,7 +322,7 @@ class LightningFile(File):
     @property
     def steps(self) -> int | None:
         """How many steps a batch makes, each of which Lightning counts; None if trials differ."""
-        counts = {plan.steps for plan in self.trials.values() if not plan.is_mixin}
+        counts = {plan.steps for plan in self.trials.values() if not plan.is_mixin} - {0}
         return counts.pop() if len(counts) == 1 else None
 
     @cached_property

@@ -238,7 +238,7 @@ def _counted_steps(plan: TrialPlan) -> str:
     """What a comment says where Lightning counts more steps than there are batches."""
     if plan.steps is not None and plan.steps > 1:
         return f"# a batch makes {plan.steps} steps, and max_steps counts each\n"
-    several = len(plan.all_optimizers) > 1 and plan.steps is None
+    several = len(plan.all_optimizers) > 1 and not plan.steps
     return "# max_steps counts the steps of each optimizer\n" if several else ""
 
 

@@ -1,5 +1,6 @@
 """What scripts give a trial in place of its context."""
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 import libcst as cst
@@ -66,9 +67,47 @@ def _all(plan: TrialPlan, hparams: str, given: Sequence[cst.Arg]) -> tuple[list[
         same = {name for name in pairs if named.get(name) == pairs[name]}
         left = [f"{name}={text}" for name, text in pairs.items() if name not in {*own, *named}]
         return left, not (pairs.keys() & {*own, *named}) <= same
-    used = syntax.names_in(syntax.expression(hparams))
-    are_shared = any(used & syntax.names_in(arg.value) for arg in given)
-    return made, are_shared or not plan.arguments.needs.isdisjoint({*own, *named})
+    keys, opened = _opened(syntax.expression(hparams))
+    are_shared = any(_asks(arg.value, each) for arg in given for each in opened)
+    return made, are_shared or not (plan.arguments.needs | keys).isdisjoint({*own, *named})
+
+
+def _opened(hparams: cst.BaseExpression) -> tuple[set[str], list[cst.BaseExpression]]:
+    """The names that a dict surely has, and what else its names come from."""
+    keys, opened = set[str](), list[cst.BaseExpression]()
+    for element in hparams.elements if isinstance(hparams, cst.Dict) else ():
+        key = element.key if isinstance(element, cst.DictElement) else None
+        if isinstance(key, cst.SimpleString):
+            keys.add(str(key.evaluated_value))
+        else:
+            opened.append(element.value if key is None else key)
+    return keys, opened if isinstance(hparams, cst.Dict) else [hparams]
+
+
+def _asks(value: cst.BaseExpression, hparams: cst.BaseExpression) -> bool:
+    """Whether what a trial is given may be one of the hyperparameters.
+
+    It is none where it has another key in what they are an item of.
+    """
+    owner, key = _item(hparams)
+    if not key:
+        return bool(syntax.names_in(hparams) & syntax.names_in(value))
+    others = [each for each in syntax.find(value, cst.Subscript) if _item(each)[0] == owner]
+    keys = [_item(each)[1] for each in others]
+    names = Counter(name.value for name in syntax.find(value, cst.Name))
+    known = Counter(name.value for each in others for name in syntax.find(each.value, cst.Name))
+    are_other = key not in keys and "" not in keys
+    return not are_other or any(names[n] > known[n] for n in syntax.names_in(hparams))
+
+
+def _item(value: cst.BaseExpression) -> tuple[str, str]:
+    """What a value is an item of, and its key, if that is a text; both are empty if it is none."""
+    if not isinstance(value, cst.Subscript) or len(value.slice) != 1:
+        return "", ""
+    index = value.slice[0].slice
+    key = index.value if isinstance(index, cst.Index) else None
+    text = str(key.evaluated_value) if isinstance(key, cst.SimpleString) else ""
+    return syntax.code(value.value), text
 
 
 def _needed(arguments: Arguments, hparams: str, taken: Collection[str]) -> dict[str, str]:

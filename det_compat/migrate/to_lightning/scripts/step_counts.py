@@ -59,7 +59,10 @@ def steps_of_module(family: Sequence[ast.ClassDef]) -> int | None:
 def steps_of_trial(
     methods: Mapping[str, cst.FunctionDef], facts: Iterable[ClassFacts]
 ) -> int | None:
-    """The same of a trial, with the methods that it has, and the facts of the classes of these."""
+    """The same of a trial, with the methods that it has, and the facts of the classes of these.
+
+    It is 0 for one that leaves ``train_batch`` to its heirs, so that nobody trains it.
+    """
     attributes = {f"self.{name}" for own in facts for name in own.optimizers}
     parsed = [ast.parse(syntax.code(method)).body[0] for method in methods.values()]
     own = {each.name: each for each in parsed if isinstance(each, ast.FunctionDef)}
@@ -68,7 +71,20 @@ def steps_of_trial(
         owner, _, name = ast.unparse(call.func).rpartition(".")
         return name == "step_optimizer" or (name == "step" and owner in attributes)
 
+    if "train_batch" not in own or _is_left_to_heirs(own["train_batch"]):
+        return 0
     return _Counting(own, is_step).of("train_batch") or None
+
+
+def _is_left_to_heirs(method: ast.FunctionDef) -> bool:
+    """Whether a method does nothing but to say that those of heirs are meant."""
+    is_said = any(ast.unparse(each).endswith("abstractmethod") for each in method.decorator_list)
+    texts = (ast.unparse(line) for line in method.body if not _is_constant(line))
+    return is_said or all(re.match(r"pass$|raise NotImplementedError\b", text) for text in texts)
+
+
+def _is_constant(line: ast.stmt) -> bool:
+    return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
 
 
 def in_steps(batches: str, aggregation: str, of_batch: int) -> tuple[str, bool]:

@@ -134,6 +134,13 @@ def test_a_trial_gets_the_hyperparameters_that_its_context_had(tmp_path):
         ("width, n=1", '{"lr": 1, "n": 2}', "3", "Heir(3, lr=1)", True),
         ("width", "hp", 'width=hp["width"]', 'Heir(width=hp["width"], **hp)', True),
         ("global_batch_size", "hp", "3", "Heir(3, **hp)", True),
+        # What has another key is no hyperparameter.
+        ("width", 'c["hp"]', 'c["rows"]["all"]', '**c["hp"])', False),
+        ("width", '{**c["hp"], "lr": n}', "width=n", "Heir(width=n, **{", False),
+        ("width", 'c["hp"]', 'c["hp"]["width"]', '**c["hp"])', True),
+        ("width", 'c["hp"]', "c[n]", '**c["hp"])', True),
+        ("width", 'c["hp"]', "c", '**c["hp"])', True),
+        ("width", '{**c["hp"], "width": n}', "3", "Heir(3, **{", True),
     ],
 )
 def test_an_open_trial_has_all_hyperparameters(taken, hparams, given, made, is_marked, tmp_path):
@@ -142,7 +149,7 @@ def test_an_open_trial_has_all_hyperparameters(taken, hparams, given, made, is_m
     class Heir(Trial):
         pass
 
-    def main(hp, n):
+    def main(hp, n, c):
         with pytorch.init(hparams={hparams}) as ctx:
             pytorch.Trainer(Heir(ctx, {given}), ctx).fit(max_length=pytorch.Epoch(2))
     """

@@ -588,6 +588,36 @@ def test_the_steps_of_several_optimizers_are_counted(given, when, after, tmp_pat
     assert after in made
 
 
+LEFT = "    def train_batch(self, batch, epoch_idx, batch_idx):\n        "
+
+
+@pytest.mark.parametrize(
+    ("left", "is_known"),
+    [
+        ("", True),
+        (f"{LEFT}raise NotImplementedError\n", True),
+        (f'{LEFT}"""Heirs train."""\n', True),
+        (f"    @abc.abstractmethod\n{LEFT}return {{}}\n", True),
+        (f"{LEFT}return train(self, batch)\n", False),
+    ],
+)
+def test_a_base_that_nobody_trains_makes_no_steps(left, is_known, tmp_path):
+    source = trial(
+        ("self.context.get_per_slot_batch_size()", "4"),
+        ("class Trial(", "class Base("),
+        ("    def train_batch", f"{left}\n\nclass Trial(Base):\n    def train_batch"),
+    )
+    before = """
+    def main(n):
+        with pytorch.init() as context:
+            trainer = pytorch.Trainer(Trial(context), context)
+            trainer.fit(max_length=pytorch.Batch(n), validation_period=pytorch.Batch(10))
+    """
+    made = rewritten(tmp_path, f"import abc\n{HEAD}{source}\n\n{textwrap.dedent(before)}")
+    assert ("# MIGRATE: max_steps counts" in made) is not is_known
+    assert ("if trainer.global_step % 10:" in made) is is_known
+
+
 def test_what_is_fitted_twice_is_left_to_the_reader(tmp_path):
     before = """
     def main(more):
