@@ -174,12 +174,11 @@ def _order(file: Path) -> tuple[bool, bool, str]:
 def _yaml_files(path: Path) -> Iterator[Path]:
     """The YAML files that may be configs of what a file has: not more than are read quickly."""
     folder = path.absolute().parent
-    inside = [folder / name for name in _names(folder) if (folder / name).is_dir()]
     found = (
         each / name
-        for each in (folder, *inside, folder.parent)
-        for name in _names(each)
-        if os.path.splitext(name)[1] in _SUFFIXES and (each / name).is_file()
+        for each in (folder, *_folders(folder), folder.parent)
+        for name in _yaml_names(each)
+        if (each / name).is_file()
     )
     yield from islice(found, _MOST_CONFIGS)
 
@@ -256,12 +255,27 @@ def _text(file: Path) -> str:
         return ""
 
 
-def _names(folder: Path) -> list[str]:
-    """What is in a folder, in order; nothing if it cannot be listed."""
+def _folders(folder: Path) -> list[Path]:
+    """The folders in a folder, in order; nothing if it cannot be listed."""
     try:
-        return sorted(os.listdir(folder))
+        with os.scandir(folder) as entries:
+            return sorted(folder / each.name for each in entries if each.is_dir())
     except OSError:
         return []
+
+
+def _yaml_names(folder: Path) -> list[str]:
+    """The names in a folder that YAML files have, in order; nothing if it cannot be listed."""
+    try:
+        return _listed(folder, folder.stat().st_mtime_ns)
+    except OSError:
+        return []
+
+
+@lru_cache(maxsize=_MOST_CONFIGS)
+def _listed(folder: Path, changed: int) -> list[str]:
+    """The same, listed once, unless the folder has changed: one around it may have much in it."""
+    return sorted(name for name in os.listdir(folder) if name.endswith(_SUFFIXES))
 
 
 @lru_cache(maxsize=_MOST_CONFIGS)
