@@ -9,36 +9,27 @@ from collections.abc import Callable, Iterable, Mapping
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.automatic.moved import TRAINING, Moving, read_by
-from det_compat.migrate.to_lightning.automatic.moved_in_fit import (
-    asked_without,
-    both,
-    is_under,
-    moved_in_fit,
-)
+from det_compat.migrate.to_lightning.automatic.moved_in_fit import both, condition_of, is_under
+from det_compat.migrate.to_lightning.automatic.state_in_fit import HOOK, HOOKS, with_state_in_fit
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.marks import marked
-from det_compat.migrate.tree.trial_attributes import VALIDATING, reachable, values_set
+from det_compat.migrate.tree.trial_attributes import (
+    VALIDATING,
+    reachable,
+    values_set,
+)
 
-_IN_FIT = '{0}trainer.state.fn == "fit"'
 _LEFT = "Trainer.validate steps an LR scheduler here, too, which only fit should"
 #: What makes a scheduler, by the last part of its name; and the name of an attribute that has one.
 _MAKER = re.compile(r"\w*(LR|[Ss]cheduler|Plateau|Restarts)|get_\w*schedule\w*")
 _NAME = re.compile(r"(?i)\w*(sched|plateau)\w*")
-_HOOK = "on_validation_"
-_CALLED = (_HOOK, "validation_step")
-#: The hooks of a module that a validation of Lightning's calls.
-_HOOKS = (
-    "validation_step",
-    *(f"{_HOOK}{when}" for when in ("epoch_start", "epoch_end", "batch_start", "batch_end")),
-)
 
 
 def with_steps_in_fit(tree: cst.Module, file: LightningFile) -> cst.Module:
     """The file, whose validations step schedulers only in training."""
-    tree = _with_state_in_fit(tree, file)
+    tree = with_state_in_fit(tree, file)
     if not syntax.has_attribute(tree, "step"):
         return tree
     classes = {n.name.value: n for n in syntax.find(tree, cst.ClassDef)}
@@ -50,67 +41,14 @@ def with_steps_in_fit(tree: cst.Module, file: LightningFile) -> cst.Module:
             family = [p for p in (*file.every, *file.trials.values(), plan) if plan in p.ancestors]
             reached = {each for p in family for each in p.reached(*VALIDATING)}
             own = syntax.methods(node)
-            starts = [each for each in own if each in reached or each in _HOOKS]
+            starts = [each for each in own if each in reached or each in HOOKS]
             return _in_fit(node, starts, _known(family, node, file), file, "{0}.")
         if name in file.callbacks:
-            starts = [each for each in syntax.methods(node) if each.startswith(_HOOK)]
+            starts = [each for each in syntax.methods(node) if each.startswith(HOOK)]
             return _in_fit(node, starts, _of_callback(node, classes, file), file, "")
         return node
 
     return syntax.each(tree, cst.ClassDef, guarded)
-
-
-def _with_state_in_fit(tree: cst.Module, file: LightningFile) -> cst.Module:
-    """The file, whose validations move what training goes by only in training."""
-    classes = {n.name.value: n for n in syntax.find(tree, cst.ClassDef)}
-    callbacks = [node for name, node in classes.items() if name in file.callbacks]
-    helping = [method for node in callbacks for method in syntax.methods(node).values()]
-    read = {a for m in helping if m.name.value in TRAINING for a in read_by(m)}
-    emptied = {
-        target.attr.value
-        for m in helping
-        if m.name.value.startswith(_HOOK)
-        for target, _ in values_set(m)
-        if isinstance(target, cst.Attribute)
-    }
-    families: dict[str, Moving] = {}
-    for name, plan in file.plans.items():
-        family = [p for p in (*file.every, *file.trials.values(), plan) if plan in p.ancestors]
-        own: dict[str, cst.FunctionDef] = {}
-        for each in dict.fromkeys(a for p in family for a in reversed(p.ancestors)):
-            text = file.elsewhere.texts.get(each.own.name, "")
-            made = classes.get(each.own.name) or next(
-                syntax.find(syntax.looked_at(text), cst.ClassDef), None
-            )
-            own |= {} if made is None else syntax.methods(made)
-        own |= syntax.methods(classes[name]) if name in classes else {}
-        reached = {each for p in family for each in p.reached(*VALIDATING)}
-        starts = [each for each in own if each in reached or each in _HOOKS]
-        families[name] = Moving(own, starts, file, read, emptied)
-    every = {a for each in families.values() for a in each.trained} if callbacks else set[str]()
-
-    def kept(node: cst.ClassDef) -> cst.ClassDef:
-        name, own = node.name.value, syntax.methods(node)
-        moving = families.get(name)
-        owner = "{0}."
-        if moving is None and name in file.callbacks:
-            starts = [each for each in own if each.startswith(_HOOK)]
-            moving, owner = Moving(own, starts, file, every), ""
-        if moving is None or not moving.starts:
-            return node
-        changed: dict[cst.FunctionDef, cst.FunctionDef] = {}
-        early = reachable(moving.own, "__init__")
-        called = {each for each in moving.starts if each in VALIDATING or each.startswith(_CALLED)}
-        for each in reachable(own, *moving.starts):
-            if each not in called:
-                continue
-            condition = "" if each in early else _condition(own[each], owner)
-            changed[own[each]] = moved_in_fit(own[each], moving, condition)
-            called |= asked_without(changed[own[each]].body, condition)
-        body = [changed.get(line, line) for line in syntax.body_of(node)]  # type: ignore[call-overload]
-        return syntax.with_body(node, body)
-
-    return syntax.each(tree, cst.ClassDef, kept)
 
 
 def _in_fit(
@@ -120,18 +58,9 @@ def _in_fit(
     changed = {}
     for name in reachable(own, *starts):
         method = own[name]
-        changed[method] = _guarded(method, known, file, _condition(method, owner))
+        changed[method] = _guarded(method, known, file, condition_of(method, owner))
     body = [changed.get(line, line) for line in syntax.body_of(node)]  # type: ignore[call-overload]
     return node if all(old is new for old, new in changed.items()) else syntax.with_body(node, body)
-
-
-def _condition(method: cst.FunctionDef, owner: str) -> str:
-    """The condition that a method is called in fit; ``""`` where it knows no Trainer."""
-    given = {param.name.value for param in method.params.params}
-    names = "staticmethod", "classmethod"
-    is_static = any(syntax.is_name(each.decorator, *names) for each in method.decorators)
-    is_known = not is_static if owner else "trainer" in given
-    return _IN_FIT.format(owner.format(syntax.self_name(method))) if is_known else ""
 
 
 def _guarded(

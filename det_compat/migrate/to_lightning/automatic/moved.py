@@ -6,7 +6,7 @@ What a validation sets anew each time, or only tells of, is none of them.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 import libcst as cst
@@ -34,6 +34,8 @@ _EMPTYING = ("clear", "reset")
 #: What only tells of what it is given.
 _TELLING = words("print info debug warning error add_scalar add_scalars add_text report write")
 _LOGGING = ("log", "log_dict")
+#: What is in the code of what ends training, or changes how it goes on.
+_ENDING = ("should_stop", "requires_grad", "param_groups", '["lr"]')
 _ORDER = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 #: A small statement, and the tests that it is under.
 _Placed: TypeAlias = tuple[cst.BaseSmallStatement, tuple[cst.BaseExpression, ...]]
@@ -49,6 +51,7 @@ class Moving:
         file: its file.
         read: attributes that others read in training.
         emptied: attributes that others set anew in validations.
+        alone: those of its methods that know no Trainer which they could ask.
     """
 
     own: Mapping[str, cst.FunctionDef]
@@ -56,6 +59,7 @@ class Moving:
     file: LightningFile
     read: Collection[str] = ()
     emptied: Collection[str] = ()
+    alone: Collection[str] = ()
 
     @cached_property
     def used(self) -> set[str]:
@@ -74,6 +78,13 @@ class Moving:
         """The attributes that training reads."""
         names = reachable(self.own, *TRAINING)
         return {*self.read}.union(*(read_by(self.own[name]) for name in names))
+
+    @cached_property
+    def summed(self) -> set[str]:
+        """The attributes that validations add to, and which are not kept."""
+        bodies = [self.own[name] for name in reachable(self.own, *self.starts)]
+        stored = (each for m in bodies for s, _ in smalls(m) for each in stored_by(s, m))
+        return {name for name, is_added in stored if is_added} - self.attributes
 
     @cached_property
     def attributes(self) -> frozenset[str]:
@@ -112,15 +123,52 @@ class Moving:
                 deciding |= {a for small in rates for a in asked_of(small)}
                 calls = (c for c in syntax.find(method.body, cst.Call) if self._sets_rates(c))
                 deciding |= {a for call in calls for arg in call.args for a in asked_of(arg)}
+                deciding |= self._asked_by_results(deciding)
                 found |= (best | counted | last) & deciding
+                before_it = {a for s in _deciding(method, found) for a in _asked(s, method)}
+                before_it |= self._asked_by_results(before_it)
+                # What training sets back is what this validation has summed up.
+                found |= (best | last | (counted - (again & self.logged))) & before_it
         return frozenset(found & every)
+
+    def _asked_by_results(self, names: Collection[str]) -> set[str]:
+        """The attributes that the results of its methods of these names go by."""
+        methods = [self.own[name] for name in reachable(self.own, *names)]
+        return {
+            asked
+            for m in methods
+            for node in (*syntax.find(m.body, cst.Return), *_ending_tests(m))
+            for asked in _asked(node, m)
+        }
 
     def moves(self, small: cst.BaseSmallStatement, method: cst.FunctionDef) -> bool:
         """Whether a statement moves some of it."""
+        call = small.value if isinstance(small, cst.Expr) else None
+        is_own = isinstance(call, cst.Call) and self.by_another(call)
+        return is_own or self._moves_itself(small, method)
+
+    def _moves_itself(self, small: cst.BaseSmallStatement, method: cst.FunctionDef) -> bool:
         is_moving = any(name in self.attributes for name, _ in stored_by(small, method))
         call = small.value if isinstance(small, cst.Expr) else None
-        is_called = isinstance(call, cst.Call) and (self.keeps(call) or self._sets_rates(call))
+        is_called = isinstance(call, cst.Call) and (
+            self._compares_with_kept(call) or self._sets_rates(call)
+        )
         return is_moving or is_called or is_rate(small, method)
+
+    def by_another(self, call: cst.Call) -> bool:
+        """Whether a call has a method that knows no Trainer move some of it, and do no more."""
+        owner, _, name = syntax.code(call.func).rpartition(".")
+        if name not in self.alone or owner != syntax.self_name(self.own[name]):
+            return False
+        called = [self.own[each] for each in reachable(self.own, name)]
+        every = [(small, method) for method in called for small, _ in smalls(method.body)]
+        calls = (syntax.code(c.func) for m in called for c in syntax.find(m.body, cst.Call))
+        if any(each.rpartition(".")[2] in _LOGGING for each in calls):
+            return False
+        stored = {n for small, method in every for n, _ in stored_by(small, method)}
+        if (stored - self.attributes) & self.used:
+            return False
+        return any(self._moves_itself(small, method) for small, method in every)
 
     def _sets_rates(self, call: cst.Call) -> bool:
         """Whether a call has a function of the project set what an optimizer goes by."""
@@ -130,6 +178,10 @@ class Moving:
         return function is not None and any(is_rate(s, function) for s, _ in smalls(function))
 
     def keeps(self, call: cst.Call) -> bool:
+        """Whether a call has another method, or object, compare with what it has kept."""
+        return self.by_another(call) or self._compares_with_kept(call)
+
+    def _compares_with_kept(self, call: cst.Call) -> bool:
         """Whether a call has an object of the project compare with what it has kept."""
         owner, _, name = syntax.code(call.func).rpartition(".")
         if not owner.startswith("self.") or name in self.own:
@@ -151,12 +203,30 @@ def _compares(method: cst.FunctionDef) -> bool:
 
 def _ends(block: cst.If, known: Collection[str]) -> bool:
     """Whether a decision is one for training: its rates, its end, or what it goes by."""
-    text = syntax.code(block).replace("'", '"')
-    if any(each in text for each in ("should_stop", "requires_grad", "param_groups", '["lr"]')):
+    if any(each in syntax.code(block).replace("'", '"') for each in _ENDING):
         return True
     stored = (target for line in syntax.find(block, cst.AssignTarget) for target in [line.target])
     added = (line.target for line in syntax.find(block, cst.AugAssign))
     return any(name in known for target in (*stored, *added) for name in asked_of(target))
+
+
+def _deciding(method: cst.FunctionDef, known: Collection[str]) -> Iterator[cst.CSTNode]:
+    """What sets something that training goes by, and the tests that end a method before that."""
+    placed = [small for small, _ in smalls(method.body)]
+    setting = [
+        small
+        for small in placed
+        if any(name in known for name, _ in stored_by(small, method))
+        or (isinstance(small, cst.Assign) and _ENDING[0] in syntax.code(small))
+    ]
+    yield from setting
+    if setting:
+        yield from _ending_tests(method)
+
+
+def _ending_tests(method: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
+    blocks = syntax.find(method.body, cst.If)
+    return (block.test for block in blocks if any(syntax.find(block.body, cst.Return)))
 
 
 def smalls(node: cst.CSTNode, around: tuple[cst.BaseExpression, ...] = ()) -> Iterator[_Placed]:
@@ -171,42 +241,74 @@ def smalls(node: cst.CSTNode, around: tuple[cst.BaseExpression, ...] = ()) -> It
 
 def stored_by(small: cst.BaseSmallStatement, method: cst.FunctionDef) -> Iterator[tuple[str, bool]]:
     """The attributes that a statement sets, and whether it adds to what they were."""
-    own = syntax.self_name(method)
     if isinstance(small, cst.AugAssign):
-        yield from ((name, True) for name in _stem(small.target, own))
+        yield from ((name, True) for name in _stem(small.target, method))
     elif isinstance(small, cst.Assign):
         for target, value in syntax.pairs(small):
             is_whole = isinstance(target, cst.Attribute)
-            yield from ((n, not is_whole or n in asked_of(value)) for n in _stem(target, own))
+            names = [] if isinstance(target, cst.Name) else _stem(target, method)
+            yield from ((n, not is_whole or n in asked_of(value)) for n in names)
     elif isinstance(small, cst.Expr) and isinstance(small.value, cst.Call):
         func = small.value.func
         if isinstance(func, cst.Attribute) and func.attr.value in (*_ADDING, *_EMPTYING):
             is_added = func.attr.value in _ADDING
-            yield from ((name, is_added) for name in _stem(func.value, own))
+            yield from ((name, is_added) for name in _stem(func.value, method))
 
 
-def _stem(node: cst.BaseExpression, own: str) -> list[str]:
-    """``a`` of ``self.a`` and ``self.a[0]``, in a list."""
+def _stem(node: cst.BaseExpression, method: cst.FunctionDef) -> list[str]:
+    """``a`` of ``self.a``, ``self.a[0]`` and ``self.trial.a``, in a list."""
     while isinstance(node, cst.Subscript):
         node = node.value
-    if isinstance(node, cst.Attribute) and syntax.is_name(node.value, own, "pl_module"):
-        return [node.attr.value]
+    if isinstance(node, cst.Name):
+        node = _kept_as(method).get(node.value, node)
+    if isinstance(node, cst.Attribute) and _is_kept(node):
+        root = syntax.code(node).partition(".")[0]
+        if root in (syntax.self_name(method), "pl_module", *_kept_as(method)):
+            return [node.attr.value]
     return []
 
 
+@lru_cache(maxsize=512)
+def _kept_as(method: cst.FunctionDef) -> dict[str, cst.Attribute]:
+    """The variables of a method that are attributes such as ``self.trial``, with these."""
+    values = (pair for small, _ in smalls(method.body) for pair in _values(small))
+    return {
+        target.value: value
+        for target, value in values
+        if isinstance(target, cst.Name) and isinstance(value, cst.Attribute) and _is_kept(value)
+    }
+
+
+def _is_kept(node: cst.Attribute) -> bool:
+    """Whether a node is ``self.a``, or such as ``self.trial.a``, and no hyperparameter."""
+    owner = node.value
+    while isinstance(owner, cst.Attribute) and owner.attr.value not in ("hparams", "trainer"):
+        owner = owner.value
+    return isinstance(owner, cst.Name) and not syntax.is_name(node.value, "trainer")
+
+
 def asked_of(node: cst.CSTNode) -> set[str]:
-    """The attributes of variables that are named below a node."""
-    found = syntax.find(node, cst.Attribute)
-    return {each.attr.value for each in found if isinstance(each.value, cst.Name)}
+    """The attributes of variables, and of what these keep, that are named below a node."""
+    return {each.attr.value for each in syntax.find(node, cst.Attribute) if _is_kept(each)}
 
 
-def _asked(test: cst.BaseExpression, method: cst.FunctionDef) -> set[str]:
-    """The attributes that a test goes by, also by variables of its method."""
-    found, names = asked_of(test), syntax.names_in(test)
-    for small, _ in smalls(method.body):
-        for target, value in syntax.pairs(small) if isinstance(small, cst.Assign) else ():
-            found |= asked_of(value) if syntax.is_name(target, *names) else set()
+def _asked(node: cst.CSTNode, method: cst.FunctionDef) -> set[str]:
+    """The attributes that a test, or what a statement sets, goes by, also by variables."""
+    found, names = asked_of(node), syntax.names_in(node)
+    values = [pair for small, _ in smalls(method.body) for pair in _values(small)]
+    while new := [pair for pair in values if syntax.is_name(pair[0], *names)]:
+        values = [pair for pair in values if pair not in new]
+        found = found.union(*(asked_of(value) for _, value in new))
+        names = names.union(*(syntax.names_in(value) for _, value in new))
     return found
+
+
+def _values(small: cst.BaseSmallStatement) -> Iterator[tuple[cst.BaseExpression, cst.CSTNode]]:
+    """What a statement sets, and to what."""
+    if isinstance(small, cst.Assign):
+        yield from syntax.pairs(small)
+    elif isinstance(small, (cst.AugAssign, cst.AnnAssign)) and small.value:
+        yield small.target, small.value
 
 
 def _is_compared(test: cst.BaseExpression) -> bool:
@@ -300,4 +402,4 @@ class _Reading(cst.CSTVisitor):
         return True
 
     def visit_Attribute(self, node: cst.Attribute) -> None:
-        self.found |= {node.attr.value} if isinstance(node.value, cst.Name) else set()
+        self.found |= {node.attr.value} if _is_kept(node) else set()

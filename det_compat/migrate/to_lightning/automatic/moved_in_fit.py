@@ -1,6 +1,6 @@
 """Validations that move what training goes by in fit alone."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 import libcst as cst
 
@@ -9,23 +9,46 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
 from det_compat.migrate.tree.walking import below
 
+_IN_FIT = '{0}trainer.state.fn == "fit"'
 _LEFT = "Trainer.validate moves {0} here, too, which training goes by and only fit should move"
 _LOGGING = ("log", "log_dict")
 
 
-def moved_in_fit(method: cst.FunctionDef, moving: Moving, condition: str) -> cst.FunctionDef:
-    """A method of a class that moves what it moves under a condition; a mark where it does not."""
+def moved_in_fit(
+    method: cst.FunctionDef, own: Container[str], moving: Moving, condition: str
+) -> cst.FunctionDef:
+    """A method of a class that moves what it moves under a condition; a mark where it does not.
+
+    Args:
+        method: the method.
+        own: the methods of its class.
+        moving: what that moves.
+        condition: the condition; ``""`` if the method knows no Trainer.
+    """
     guarding = _Guarding(method, moving, condition)
-    left = [*guarding.left(method.body)]
-    if not left:
+    if not any(guarding.left(method.body)):
         return method
     made = method
     if condition and (early := guarding.with_early_end(syntax.body_of(method))):
         return syntax.with_body(method, early)
     if condition:
         made = syntax.with_body(method, guarding.block(syntax.body_of(method)))
-        left = [*guarding.left(made.body)]
-    return marked(made, _LEFT.format(", ".join(sorted({*left})))) if left else made
+    # What a method has another one move is said above that one.
+    left = {name for name in guarding.left(made.body) if name not in own}
+    return marked(made, _LEFT.format(", ".join(sorted(left)))) if left else made
+
+
+def condition_of(method: cst.FunctionDef, owner: str) -> str:
+    """The condition that a method is called in fit; ``""`` where it knows no Trainer."""
+    given = {param.name.value for param in method.params.params}
+    is_known = not is_static(method) if owner else "trainer" in given
+    return _IN_FIT.format(owner.format(syntax.self_name(method))) if is_known else ""
+
+
+def is_static(method: cst.FunctionDef) -> bool:
+    """Whether a method has no object that could know a Trainer."""
+    names = "staticmethod", "classmethod"
+    return any(syntax.is_name(each.decorator, *names) for each in method.decorators)
 
 
 def both(*tests: cst.BaseExpression) -> cst.BooleanOperation:
@@ -51,7 +74,19 @@ def asked_without(node: cst.CSTNode, condition: str) -> set[str]:
     if isinstance(node, cst.If) and is_under(node, condition):
         return set()
     name = {node.attr.value} if isinstance(node, cst.Attribute) else set[str]()
-    return name.union(*(asked_without(each, condition) for each in node.children))
+    parts = node.children
+    if condition and isinstance(node, cst.IndentedBlock):
+        ends = [isinstance(n, cst.If) and syntax.code(n.test) == _outside(condition) for n in parts]
+        parts = parts[: ends.index(True)] if True in ends else parts
+    return name.union(*(asked_without(each, condition) for each in parts))
+
+
+def _outside(condition: str) -> str:
+    return condition.replace("==", "!=")
+
+
+def _last(call: cst.Call) -> str:
+    return syntax.code(call.func).rpartition(".")[2]
 
 
 class _Guarding:
@@ -66,9 +101,11 @@ class _Guarding:
         if isinstance(node, cst.BaseSmallStatement) and self._moving.moves(node, self._method):
             names = [name for name, _ in stored_by(node, self._method)]
             moved = [name for name in names if name in self._moving.attributes]
-            yield from moved or ["what optimizers go by"]
+            calls = filter(self._moving.by_another, syntax.find(node, cst.Call))
+            yield from moved or [*map(_last, calls)] or ["what optimizers go by"]
         elif isinstance(node, cst.Call) and self._moving.keeps(node):
-            yield syntax.code(node.func).rpartition(".")[0].removeprefix("self.")
+            owner = syntax.code(node.func).rpartition(".")[0].removeprefix("self.")
+            yield _last(node) if self._moving.by_another(node) else owner
         else:
             for each in node.children:
                 yield from self.left(each)
@@ -91,7 +128,7 @@ class _Guarding:
             return []
         if (stored - self._moving.attributes) & self._moving.used:
             return []
-        end = syntax.statement(f"if {self._condition.replace('==', '!=')}:\n    return\n")
+        end = syntax.statement(f"if {_outside(self._condition)}:\n    return\n")
         return [*body[:at], end, *rest]
 
     def block(self, body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
@@ -183,7 +220,7 @@ class _Guarding:
             stored = {name for name, _ in stored_by(small, self._method)}
             if (stored - self._moving.attributes) & self._moving.used:
                 return False
-            for target in _targets(small):
+            for target in _targets(small) if not stored else ():
                 stem = target
                 while isinstance(stem, cst.Subscript):
                     stem = stem.value

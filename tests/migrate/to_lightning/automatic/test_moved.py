@@ -7,7 +7,13 @@ import textwrap
 import pytest
 
 from tests.migrate.rewriting import HEADER, method, rewritten, trial
-from tests.migrate.to_lightning.automatic.validating import FIT, ONE, WHOLE, rate_after
+from tests.migrate.to_lightning.automatic.validating import (
+    FIT,
+    ONE,
+    WHOLE,
+    epochs_after,
+    rate_after,
+)
 
 START = "lr=0.1))\n"
 LOSS = "loss = self.model(batch).sum()"
@@ -47,13 +53,22 @@ class Following(PyTorchCallback):
 """
 
 
-def following(lines: str) -> str:
+KEPT = """\
+
+    def kept(self, error):
+        if error < self.best:
+            self.best = error
+        return error < 1
+"""
+
+
+def following(lines: str, more: str = "") -> str:
     building = (
         '    def build_callbacks(self):\n        return {"f": Following(self.opt)}\n\n'
         "    def evaluate_batch"
     )
     evaluation = ('{"error": self.model(batch).sum()}', '{"error": batch.sum() * 0 + 1}')
-    header = HEADER + CALLBACK.format(textwrap.indent(lines, " " * 8))
+    header = HEADER + CALLBACK.format(textwrap.indent(lines, " " * 8)).rstrip() + f"\n{more}\n\n"
     return trial(("    def evaluate_batch", building), evaluation, header=header)
 
 
@@ -200,6 +215,88 @@ def test_a_base_validates_and_its_heir_reads(tmp_path):
     assert f"{FIT}            self.seen += 1\n" in rewritten(tmp_path, source + heir)
 
 
+STOP = "self.opt.context.set_stop_requested(True)"
+
+
+def waiting(lines: str, more: str = "", name: str = "Following") -> str:
+    """A trial that keeps a callback, which ends training where nothing gets better."""
+    kept = f"{START}        self.best, self.bad, self.seen = 1e9, 0, {{'best': 1e9}}\n"
+    source = following(lines, more).replace("Following(self.opt)", "self.f")
+    return source.replace(START, f"{kept}        self.f = {name}(self)\n")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(
+            waiting(
+                "self.bad = 0 if error < self.best else self.bad + 1\n"
+                f"self.best = min(self.best, error)\nif self.bad >= 2:\n    {STOP}"
+            ),
+            id="through another attribute",
+        ),
+        pytest.param(
+            waiting(
+                "gain = self.best - error\nbetter = gain > 0\nif better:\n    self.best = error\n"
+                f"self.bad = 0 if better else self.bad + 1\nif self.bad >= 2:\n    {STOP}"
+            ),
+            id="through variables",
+        ),
+        pytest.param(
+            waiting(
+                "if error < self.opt.best:\n    self.opt.best = error\n    return\n"
+                f"self.opt.bad += 1\nif self.opt.bad >= 2:\n    {STOP}"
+            ),
+            id="of the trial",
+        ),
+        pytest.param(
+            waiting(
+                "seen = self.opt.seen\nself.bad += error >= seen['best']\n"
+                f"seen['best'] = min(seen['best'], error)\nif self.bad >= 2:\n    {STOP}"
+            ),
+            id="in a dict of the trial",
+        ),
+        pytest.param(
+            waiting(
+                f"self.update(error)\nif self.bad >= 2:\n    {STOP}",
+                "\n    def update(self, error):\n        self.bad += error >= self.best\n"
+                "        self.best = min(self.best, error)\n        print(self.best)\n",
+            ),
+            id="in a method of its own",
+        ),
+        pytest.param(
+            waiting(
+                f"if self.is_over(error):\n    {STOP}",
+                "\n    def is_over(self, error):\n        raise NotImplementedError\n\n\n"
+                "class Heir(Following):\n    def is_over(self, error):\n"
+                "        self.bad += error >= self.best\n"
+                "        self.best = min(self.best, error)\n        return self.bad >= 2\n",
+                "Heir",
+            ),
+            id="in an heir",
+        ),
+    ],
+)
+def test_training_ends_as_if_nothing_was_validated_before(tmp_path, source):
+    made = rewritten(tmp_path, source.replace("DataLoader([]", "DataLoader([torch.ones(2)] * 4"))
+    assert "MIGRATE" not in made
+    assert [epochs_after(made, validations) for validations in (0, 1, 3)] == [3, 3, 3]
+
+
+def test_a_callback_elsewhere_moves_what_a_trial_reads_in_training(tmp_path):
+    callback = following("self.opt.seen += 1").partition("class Trial")[0].rstrip()
+    source = trial(
+        (START, f"{START}        self.seen = 0\n"),
+        (LOSS, f"{LOSS} * self.seen"),
+        ("    def evaluate_batch", "    def build_callbacks(self):\n        "
+         "return {'f': Following(self)}\n\n    def evaluate_batch"),
+        header=HEADER + "from following import Following\n\n\n",
+    )  # fmt: skip
+    (tmp_path / "trial.py").write_text(source)
+    made = rewritten(tmp_path, callback + "\n", name="following.py")
+    assert 'if trainer.state.fn == "fit":\n            self.opt.seen += 1\n' in made
+
+
 @pytest.mark.parametrize(
     ("source", "name"),
     [
@@ -211,13 +308,18 @@ def test_a_base_validates_and_its_heir_reads(tmp_path):
             id="its result is used",
         ),
         pytest.param(
-            following("self.kept(error)").replace(
+            following("print(self.kept(error))", KEPT), "best", id="its own method's is used"
+        ),
+        pytest.param(
+            following("pass\n\n", KEPT)
+            .replace("Following(self.opt)", "Heir(self.opt)")
+            .replace(
                 "\n\nclass Trial",
-                "\n    def kept(self, error):\n        if error < self.best:\n"
-                "            self.best = error\n\n\nclass Trial",
+                "\n\nclass Heir(Following):\n    def on_validation_end(self, metrics):\n"
+                "        print(self.kept(metrics['error']))\n\n\nclass Trial",
             ),
-            "best",
-            id="no Trainer is known",
+            "kept",
+            id="its base's is used",
         ),
     ],
 )
