@@ -7,7 +7,8 @@ an epoch that ends before does not reach.
 """
 
 import ast
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
@@ -35,18 +36,16 @@ def with_word_of_lengths(node: cst.ClassDef, texts: Mapping[str, str]) -> cst.Cl
     # One that is the only batch of another loader is not asked for its length.
     starts = [name for name in NAMES.values() if name in own and _is_asked(own[name])]
     names = reachable(own, *starts)
-    known: dict[str, bool] = {}
-
-    def is_doubtful(name: str) -> bool:
-        if name not in known:
-            text = texts.get(name, "")
-            sized = text.startswith("class ") and "def __len__(" in text and "def __iter__(" in text
-            known[name] = sized and may_differ(text)
-        return known[name]
+    read = {syntax.code(each) for name in names for each in syntax.find(own[name], cst.Attribute)}
+    doubtful: dict[str, list[str]] = {}
 
     def said(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
         made = (syntax.code(call.func).rpartition(".")[2] for call in syntax.find(line, cst.Call))
-        found = dict.fromkeys(name for name in made if is_doubtful(name))
+        found = dict.fromkeys(
+            each
+            for name in made
+            for each in doubtful.setdefault(name, [*_doubtful_of(name, texts)])
+        )
         comments = [
             cst.EmptyLine(comment=cst.Comment(each.format(name)))
             for name in found
@@ -54,11 +53,113 @@ def with_word_of_lengths(node: cst.ClassDef, texts: Mapping[str, str]) -> cst.Cl
         ]
         return above(line, comments)
 
+    def kept(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
+        return said(line) if syntax.target_of(line) in read else line
+
     def in_method(method: cst.FunctionDef) -> cst.FunctionDef:
         is_one = method.name.value in names
-        return syntax.each(method, cst.SimpleStatementLine, said) if is_one else method
+        return syntax.each(method, cst.SimpleStatementLine, said if is_one else kept)
 
     return syntax.each(node, cst.FunctionDef, in_method)
+
+
+def _doubtful_of(name: str, texts: Mapping[str, str]) -> Iterator[str]:
+    """The classes whose length may be another one of which a call of a name makes objects.
+
+    A function makes what the functions that it calls make.
+    """
+    names = [name] if name in texts else []
+    for each in names:
+        tree = parsed(texts[each])
+        if any(isinstance(line, ast.ClassDef) for line in tree.body):
+            if _is_doubtful(texts[each]):
+                yield each
+            continue
+        calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+        called = (getattr(func, "attr", getattr(func, "id", "")) for func in calls)
+        names += [more for more in called if more in texts and more not in names]
+
+
+def _is_doubtful(text: str) -> bool:
+    """Whether a class may give another number than it says, which may be that of rows."""
+    if not {"__len__", "__iter__"} <= _methods(text)[1].keys():
+        return False
+    if not _gives_batches(text):
+        return may_differ(text)
+    return not _counts_batches(text) and (may_differ(text) or _returns_others(text))
+
+
+def _gives_batches(text: str) -> bool:
+    """Whether a class gives several rows at a time, as batch samplers do."""
+    cls, own = _methods(text)
+    values = {
+        name: node.value
+        for node in ast.walk(own["__iter__"])
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if (name := getattr(target, "id", ""))
+    }
+    given = [n.value for n in ast.walk(own["__iter__"]) if isinstance(n, ast.Yield)]
+    given += [values[name] for each in given if (name := getattr(each, "id", "")) in values]
+    names = [cls.name, *map(ast.unparse, cls.bases), *(getattr(n, "id", "") for n in given)]
+    return any("batch" in name.lower() for name in names) or any(map(_is_several, given))
+
+
+def _is_several(node: ast.expr | None) -> bool:
+    if isinstance(node, ast.Call):
+        return ast.unparse(node.func) == "list"
+    is_slice = isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice)
+    return is_slice or isinstance(node, (ast.List, ast.ListComp))
+
+
+def _counts_batches(text: str) -> bool:
+    """Whether a class says a number of batches: it divides, or asks what has them."""
+    cls, own = _methods(text)
+    values: dict[str, list[ast.AST]] = {name: [method] for name, method in own.items()}
+    for node in ast.walk(cls):
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        targets = [node.target] if isinstance(node, (ast.AnnAssign, ast.AugAssign)) else targets
+        for target in targets:
+            if isinstance(target, ast.Attribute):
+                values.setdefault(target.attr, []).append(node)
+    names = ["__len__"]
+    for name in names:
+        for node in (each for value in values.get(name, ()) for each in ast.walk(value)):
+            is_divided = isinstance(node, (ast.BinOp, ast.AugAssign))
+            if is_divided and isinstance(node.op, (ast.Div, ast.FloorDiv)):  # type: ignore[attr-defined]
+                return True
+            asked = getattr(node, "attr", getattr(node, "id", ""))
+            if _OF_BATCHES.search(asked):
+                return True
+            if isinstance(node, ast.Attribute) and asked not in names:
+                names.append(asked)
+    return False
+
+
+_OF_BATCHES = re.compile(r"batch(?!_?size)|divmod|ceil", re.IGNORECASE)
+
+
+def _returns_others(text: str) -> bool:
+    """Whether ``__iter__`` hands out as a whole what ``__len__`` is not the length of."""
+    _, own = _methods(text)
+    returned = [n.value for n in ast.walk(own["__iter__"]) if isinstance(n, ast.Return) and n.value]
+    values = {
+        ast.unparse(node.targets[0]): node.value
+        for node in ast.walk(own["__iter__"])
+        if isinstance(node, ast.Assign)
+    }
+    length = ast.unparse(own["__len__"])
+    for value in returned:
+        found = _length_of(value)
+        found += [each for line in found for each in _length_of(values.get(line[4:-1], value))]
+        if not any(each in length for each in found):
+            return True
+    return False
+
+
+def _methods(text: str) -> tuple[ast.ClassDef, dict[str, ast.FunctionDef]]:
+    cls = next(line for line in parsed(text).body if isinstance(line, ast.ClassDef))
+    return cls, {line.name: line for line in cls.body if isinstance(line, ast.FunctionDef)}
 
 
 def _is_asked(loader: cst.FunctionDef) -> bool:
