@@ -23,6 +23,11 @@ from det_compat.migrate.tree.trial_attributes import reachable
 
 #: The comment on what is drawn for data: Determined seeded all processes of a trial alike.
 SAID = "# pl.seed_everything() first makes this the same in each process, and when a run goes on"
+#: What is drawn as a module is made is drawn again for a checkpoint, which does not have it.
+_OF_INIT = (
+    SAID,
+    "# load_from_checkpoint draws it anew, too: a checkpoint does not have what was drawn",
+)
 _DRAWING = re.compile(
     r"(?:.*\.)?(?:random_split|train_test_split|randperm|KFold|StratifiedKFold)"
     r"|(?:np|numpy)\.random\.(?:permutation|shuffle|choice)|random\.(?:shuffle|sample)"
@@ -41,7 +46,8 @@ def with_word_of_seeds(node: cst.ClassDef, symbols: Symbols, around: Elsewhere) 
     own = syntax.methods(node)
     if any(_SEEDING.search(syntax.code(call.func)) for call in syntax.find(node, cst.Call)):
         return node
-    names = {*reachable(own, "__init__", *NAMES)}
+    early = {*reachable(own, "__init__")}
+    names = {*early, *reachable(own, *NAMES)}
     made = {_name(call) for call in syntax.find(node, cst.Call)} & texts.keys()
     # Of an object that the trial makes, any method may draw, and not what makes it alone.
     drawing = {
@@ -52,19 +58,33 @@ def with_word_of_seeds(node: cst.ClassDef, symbols: Symbols, around: Elsewhere) 
         if name not in own and _is_drawing(each, texts, (), name)
     }
 
-    def said(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
-        calls = [*syntax.find(line, cst.Call)]
-        draws = any(
+    def is_drawn(line: cst.BaseStatement) -> bool:
+        return isinstance(line, cst.SimpleStatementLine) and any(
             _draws(call)
             or _is_drawing(_name(call), texts, ())
             or (isinstance(call.func, cst.Attribute) and _name(call) in drawing)
-            for call in calls
+            for call in syntax.find(line, cst.Call)
         )
-        return above(line, [cst.EmptyLine(comment=cst.Comment(SAID))]) if draws else line
 
     def in_method(method: cst.FunctionDef) -> cst.FunctionDef:
-        is_one = method.name.value in names
-        return syntax.each(method, cst.SimpleStatementLine, said) if is_one else method
+        name = method.name.value
+        if name not in names:
+            return method
+        told = [
+            cst.EmptyLine(comment=cst.Comment(each))
+            for each in (_OF_INIT if name in early else (SAID,))
+        ]
+
+        def said(block: cst.IndentedBlock) -> cst.IndentedBlock:
+            # What follows it is drawn in the same way.
+            drawn = [False, *map(is_drawn, block.body)]
+            lines = zip(block.body, drawn[1:], drawn, strict=False)
+            body = [
+                above(line, told) if is_one and not was else line for line, is_one, was in lines
+            ]
+            return block.with_changes(body=body)
+
+        return syntax.each(method, cst.IndentedBlock, said)
 
     return syntax.each(node, cst.FunctionDef, in_method)
 

@@ -5,6 +5,7 @@ import pytest
 from tests.migrate.rewriting import rewritten, trial
 
 SAID = "# pl.seed_everything() first makes this the same in each process, and when a run goes on\n"
+AGAIN = "# load_from_checkpoint draws it anew, too: a checkpoint does not have what was drawn\n"
 
 
 @pytest.mark.parametrize(
@@ -104,3 +105,24 @@ def test_a_loader_of_a_function_that_is_not_there_has_to_be_torchs(
 def test_what_a_step_draws_is_its_own(tmp_path):
     drawing = "        order = torch.randperm(9)\n        loss ="
     assert SAID not in rewritten(tmp_path, trial(("        loss =", drawing)))
+
+
+@pytest.mark.parametrize("place", ["__init__", "train_dataloader"])
+def test_what_is_drawn_as_a_module_is_made_no_checkpoint_has(place, tmp_path):
+    draw = "    def draw(self):\n        a = np.random.choice(9)\n        b = np.random.choice(a)\n"
+    begin = "        self.context = context\n"
+    if place != "__init__":
+        begin = "    def build_training_data_loader(self):\n"
+    made = rewritten(
+        tmp_path,
+        trial(
+            (begin, f"{begin}        self.draw()\n"),
+            ("    def evaluate_batch", f"{draw}        return a, b\n\n    def evaluate_batch"),
+        ),
+    )
+    said = f"        {SAID}" + (f"        {AGAIN}" if place == "__init__" else "")
+    lines = "        a = np.random.choice(9)\n        b = np.random.choice(a)\n"
+    # What is drawn line after line is spoken of once.
+    assert f"    def draw(self):\n{said}{lines}" in made
+    assert made.count(SAID) == 1
+    assert rewritten(tmp_path, made) == made
