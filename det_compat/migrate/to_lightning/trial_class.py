@@ -15,7 +15,7 @@ from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.going_on import with_one_iterator
 from det_compat.migrate.to_lightning.data.seeds import with_word_of_seeds
 from det_compat.migrate.to_lightning.early.computing import moved_early
-from det_compat.migrate.to_lightning.early.cuda import on_own_gpu
+from det_compat.migrate.to_lightning.early.cuda import on_its_device, on_own_gpu
 from det_compat.migrate.to_lightning.early.empty_lists import with_empty_lists
 from det_compat.migrate.to_lightning.early.in_setup import made_in_setup
 from det_compat.migrate.to_lightning.early.init_method import needs_init, with_arguments
@@ -76,6 +76,8 @@ def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
         file.imports.new.update(("import torch", "import pytorch_lightning as pl"))
         early = never_later(node, plan, file.elsewhere.asked)
         node = left_to_lightning(on_own_gpu(node, early, file.symbols), early, plan, file)
+        if "cuda" not in file.elsewhere.classes_with:
+            node = on_its_device(node)
         node = moved_early(node, file.symbols, file.elsewhere.texts)
         node = with_metrics_moved(node, file.elsewhere.imported)
         if (copied := with_copies(node, file.symbols)) is not node:

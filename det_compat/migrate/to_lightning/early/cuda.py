@@ -1,13 +1,16 @@
-"""Tensors that ``__init__`` puts on a GPU without saying on which.
+"""Tensors that a trial puts on a GPU without saying on which.
 
 It was that of the process, which Determined had set by then. Lightning sets it later: each process
-would have them on the first GPU.
+would have what ``__init__`` moves on the first GPU. Steps have it on the module's device, which a
+Trainer may be told.
 """
 
 import re
 from collections.abc import Collection
+from functools import partial
 
 import libcst as cst
+from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.early.moved_devices import (
     anywhere,
@@ -18,7 +21,7 @@ from det_compat.migrate.to_lightning.early.moved_devices import (
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import above
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.trial_attributes import values_set
+from det_compat.migrate.tree.trial_attributes import VALIDATING, reachable, values_set
 
 _CUDA = r"""["']cuda["'](?: if torch\.cuda\.is_available\(\) else ["']cpu["'])?"""
 _DEVICE = rf"torch\.device\({_CUDA}\)|{_CUDA}"
@@ -58,6 +61,31 @@ def on_own_gpu(node: cst.ClassDef, early: Collection[str], symbols: Symbols) -> 
 
     made: dict[cst.BaseStatement, cst.BaseStatement] = {own[n]: moved(own[n]) for n in early}
     return syntax.with_body(node, [made.get(line, line) for line in syntax.body_of(node)])
+
+
+def on_its_device(node: cst.ClassDef) -> cst.ClassDef:
+    """A trial whose steps move to the module's device what they moved to a GPU."""
+    own = syntax.methods(node)
+    steps = reachable(own, "train_batch", *VALIDATING)
+    others = reachable(own, *(name for name in own if name not in steps))
+
+    def moved(me: str, call: cst.Call) -> cst.BaseExpression:
+        func, found = call.func, _MOVE.fullmatch(f".{syntax.code(call).rpartition('.')[2]}")
+        owner = func.value if isinstance(func, cst.Attribute) else None
+        if found is None or owner is None or syntax.code(owner) in (me, "super()"):
+            return call
+        text = f"x.to({me}.device{', non_blocking=True' if found['late'] else ''})"
+        made = ensure_type(syntax.expression(text), cst.Call)
+        return made.with_deep_changes(made.func, value=owner)
+
+    made: dict[cst.BaseStatement, cst.BaseStatement] = {}
+    for method in (own[name] for name in steps if name not in others):
+        if not method.decorators:
+            made[method] = syntax.each(method, cst.Call, partial(moved, syntax.self_name(method)))
+    return syntax.with_body(node, [made.get(line, line) for line in syntax.body_of(node)])
+
+
+_MOVE = re.compile(r"""\.(?:cuda\(|to\(["']cuda["'](?:, )?)(?P<late>non_blocking=True)?\)""")
 
 
 class _Gpu:

@@ -38,3 +38,55 @@ def test_tensors_on_the_gpu_of_the_process(lines, after, tmp_path):
     buffer = f'    self.register_buffer("w", {after}, persistent=False)'
     assert (buffer in init) is bool(after)
     assert after or lines.splitlines()[-1].strip() in init
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("batch.cuda()", "batch.to(self.device)"),
+        ("batch.cuda(non_blocking=True)", "batch.to(self.device, non_blocking=True)"),
+        ('batch.to("cuda")', "batch.to(self.device)"),
+        ("batch.cuda(1)", "batch.cuda(1)"),
+        ('batch.to("cuda:1")', 'batch.to("cuda:1")'),
+        ("batch[0].cuda()[0]", "batch[0].to(self.device)[0]"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("called", "is_moved"),
+    [("train_batch", True), ("evaluate_batch", True), ("__init__", False), ("static", False)],
+)
+def test_steps_move_to_the_device_of_the_module(before, after, called, is_moved, tmp_path):
+    """A Trainer may be told another device than the GPU that ``cuda()`` takes."""
+    known = "self, batch"
+    helper = f"    def helper(self, batch):\n        return {before}\n\n    def evaluate_batch("
+    starts = {
+        "train_batch": ("self.model(batch)", "self.model(self.helper(batch))"),
+        "evaluate_batch": ('"error": self.model(batch)', '"error": self.model(self.helper(batch))'),
+        "__init__": ("lr=0.1))\n", "lr=0.1))\n        self.rows = self.helper(torch.ones(2))\n"),
+    }
+    starts["static"] = starts["train_batch"]
+    if called == "static":
+        helper = helper.replace("    def helper(self, ", "    @staticmethod\n    def helper(")
+        known = "batch"
+    made = rewritten(tmp_path, trial(("    def evaluate_batch(", helper), starts[called]))
+    assert f"def helper({known}):\n        return {after if is_moved else before}\n" in made
+
+
+def test_a_validation_that_is_no_loop_of_the_step_does_so_too(tmp_path):
+    whole = """\
+    def evaluate_full_dataset(self, data_loader):
+        return self.whole(data_loader, self.model)
+
+    def whole(self, data_loader, model):
+        total = 0
+        while total < 3:
+            for x, y in data_loader:
+                x, y = x.cuda(), y.cuda()
+                total += (model(x) - y).abs().sum()
+        return {"error": total}
+"""
+    start = "    def evaluate_batch(self, batch):\n"
+    made = rewritten(
+        tmp_path, trial((start + '        return {"error": self.model(batch).sum()}\n', whole))
+    )
+    assert "                x, y = x.to(self.device), y.to(self.device)\n" in made
