@@ -16,6 +16,7 @@ from det_compat.migrate.target import Problems, Target
 from det_compat.migrate.to_lightning.data.seeds import SAID
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.facts import Analysis
+from det_compat.migrate.tree.transformers import with_more
 
 #: The parameter of a module whose ``__init__`` divides batches.
 SIZE = "world_size"
@@ -68,7 +69,7 @@ def _told(text: bytes, taking: Collection[str]) -> bytes | None:
     def told(call: cst.Call) -> cst.Call:
         given = {arg.keyword.value for arg in call.args if arg.keyword is not None}
         is_made = syntax.code(call.func).rpartition(".")[2] in taking and SIZE not in given
-        return call.with_changes(args=syntax.without_commas([*call.args, arg])) if is_made else call
+        return with_more(call, [arg]) if is_made else call
 
     return syntax.each(tree, cst.Call, told).bytes
 

@@ -26,7 +26,7 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.facts import Analysis, Facts
 from det_compat.migrate.tree.file import Line
 from det_compat.migrate.tree.imports import added, bound_name, dropping, keeping
-from det_compat.migrate.tree.transformers import LocatingTransformer, located, parsed
+from det_compat.migrate.tree.transformers import LocatingTransformer, located, parsed, with_more
 
 _IN_TRIAL = {
     HPARAMS: "{0}.context.get_hparams()",
@@ -117,7 +117,7 @@ class _Getters(LocatingTransformer):
         self.has_changed = True
         text = ", ".join(f"{name}={value}" for name, value in given)
         more = ensure_type(syntax.expression(f"f({text})"), cst.Call).args
-        return updated.with_changes(args=syntax.without_commas([*updated.args, *more]))
+        return with_more(updated, more)
 
     def _answer(self, kind: str, call: cst.Call) -> cst.BaseExpression:
         value = self._value(kind)

@@ -1,11 +1,12 @@
 """Transformers that know where in a file they are."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, ClassVar
 
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider, ProviderT
 
+from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.facts import Span
 from det_compat.migrate.tree.syntax import transformed
 from det_compat.migrate.tree.walking import Left
@@ -152,3 +153,23 @@ class _Quoting(cst.CSTTransformer):
 def with_quotes(tree: cst.Module) -> cst.Module:
     """The file with texts inside of f-strings in other quotes than those around."""
     return transformed(tree, _Quoting())
+
+
+def with_more(call: cst.Call, more: Sequence[cst.Arg]) -> cst.Call:
+    """A call with other arguments behind those that it has, in lines as these are."""
+    if not call.args:
+        return call.with_changes(args=more)
+    *first, last = call.args
+    known = [each.comma for each in first[-1:]]
+    if isinstance(call.whitespace_before_args, cst.ParenthesizedWhitespace):
+        is_below = isinstance(last.comma, cst.Comma) and not first
+        is_below |= any(isinstance(c, cst.Comma) and "#" in syntax.code(c) for c in known)
+        known = [cst.Comma(whitespace_after=call.whitespace_before_args)] if is_below else known
+    plain = [c for c in known if isinstance(c, cst.Comma) and "#" not in syntax.code(c)]
+    comma = plain[0] if plain else cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    behind = [
+        arg.with_changes(comma=comma, whitespace_after_arg=cst.SimpleWhitespace(""))
+        for arg in [last, *more]
+    ]
+    end = {"comma": last.comma, "whitespace_after_arg": last.whitespace_after_arg}
+    return call.with_changes(args=[*first, *behind[:-1], behind[-1].with_changes(**end)])

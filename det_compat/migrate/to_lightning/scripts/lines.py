@@ -9,6 +9,7 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line
 from det_compat.migrate.tree.marks import above
 from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.transformers import with_more
 from det_compat.migrate.tree.walking import below
 
 
@@ -74,7 +75,7 @@ def with_profiling(call: cst.Call, profiled: Sequence[cst.Call | None]) -> cst.C
     if not enabled or enabled[-1] is None:
         return call
     arg = cst.Arg(enabled[-1], keyword=cst.Name("profiling_enabled"))
-    return call.with_changes(args=[*call.args, arg])
+    return with_more(call, [arg])
 
 
 def told_at_once(line: cst.BaseStatement) -> cst.BaseStatement:
