@@ -18,6 +18,7 @@ import libcst as cst
 
 from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.data.done_once import is_text, leave_out_shared
+from det_compat.migrate.to_lightning.moving.set_first import reading_own
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import parsed, variables_of
 from det_compat.migrate.tree.trial_attributes import VALIDATING, attributes_made
@@ -209,7 +210,8 @@ def needs_training_loader(own: Mapping[str, cst.FunctionDef], project: Project) 
     _leave_out_set_anew(project, methods)
     late = _traces(project, methods, [_TRAINING_LOADER]).changed
     # The loader of validations is made once: what it has read then is never read again.
-    if late & _traces(project, methods, [_VALIDATION_LOADER]).read:
+    validating = reading_own(methods, _VALIDATION_LOADER)
+    if late & _traces(project, validating, [_VALIDATION_LOADER]).read:
         return True
     # Callbacks have hooks of their own, and ask the trial for what it has.
     hooks = (f for name in VALIDATING for f, is_method in project.functions[name] if is_method)

@@ -67,6 +67,77 @@ def test_what_a_validation_needs_of_the_training_loader(
     assert needs({"train_loader": before, part: line}, HELPERS) is found
 
 
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ("self.rows = 2\nreturn self.rows", False),
+        ("self.rows = self.rows + 1\nreturn self.rows", True),
+        ("self.rows += 1\nreturn self.rows", True),
+        ("if a:\n    self.rows = 1\n    return self.rows\nreturn 2", False),
+        ("if a:\n    self.rows = 1\nreturn self.rows", True),
+        ("if a:\n    self.rows = 1\nelse:\n    self.rows = 2\nreturn self.rows", False),
+        ("if a:\n    return 1\nelse:\n    self.rows = 2\nreturn self.rows", False),
+        ("for self.rows in a:\n    use(self.rows)", False),
+        ("for a in b:\n    self.rows = a\nreturn self.rows", True),
+        ("while a:\n    self.rows = a\nreturn self.rows", True),
+        ("with a:\n    self.rows = 1\nreturn self.rows", False),
+        ("with suppress(E):\n    self.rows = 1\nreturn self.rows", True),
+        ("try:\n    self.rows = 1\nexcept E:\n    pass\nreturn self.rows", True),
+        ("try:\n    self.rows = 1\nexcept E:\n    raise\nreturn self.rows", False),
+        ("try:\n    a\nfinally:\n    self.rows = 1\nreturn self.rows", False),
+        ("match a:\n    case 1:\n        self.rows = 1\nreturn self.rows", True),
+        ("self.rows, b = 1, 2\nreturn self.rows", False),
+        ("self.rows.a = 1", True),
+        ("self.rows: int\nreturn self.rows", True),
+        ("self.made()\nreturn self.rows", False),
+        ("x = self.made()\nreturn self.rows", False),
+        ("a and self.made()\nreturn self.rows", True),
+        ("self.lazy()\nreturn self.rows", True),
+        ("self.perhaps()\nreturn self.rows", True),
+        ("self.rows = 1\nreturn self.read()", False),
+        ("return self.read()", True),
+        ("self.rows = self.read()\nreturn self.rows", True),
+        ("self.rows = 1\nreturn self.shown", True),
+        ("self.rows = 1\nreturn far(self)", True),
+        ("def inner():\n    self.rows += 1\nself.rows = 2\nreturn inner(), self.rows", True),
+        ("self.rows = 1\nreturn lambda: self.rows", False),
+    ],
+)
+def test_what_a_validation_sets_before_it_reads_it_is_its_own(lines: str, found: bool) -> None:
+    methods = """\
+    def made(self):
+        if a:
+            self.rows = 1
+            return 2
+        self.rows = 3
+
+    def lazy(self):
+        self.rows = 1
+        yield 1
+
+    def perhaps(self):
+        if a:
+            return
+        self.rows = 1
+
+    def read(self):
+        return self.rows
+
+    @property
+    def shown(self):
+        return self.rows
+
+"""
+    start = "    def evaluate_batch"
+    text = TRIAL.replace(start, methods + start, 1)
+    parts = {"train_loader": "self.rows = 5", "judge": "pass"}
+    body = lines.replace("\n", "\n        ")
+    node = syntax.statement(text.format(**parts, val_loader=body))
+    project = Project([b"def far(it): return it.rows"], {"Trial"})
+    methods_of = syntax.methods(ensure_type(node, cst.ClassDef))
+    assert needs_training_loader(methods_of, project) is found
+
+
 ONCE = """\
 if not self.done:
             self.folder = get(__det_{}__.get_hparam("url"))
