@@ -164,6 +164,7 @@ class _Members(LightningTransformer):
         if member == "get_hparam" and (given := self._given_getter(updated.func)) is not None:
             return updated.with_changes(func=given)
         if member == "get_hparam":
+            self._leave_out(updated, member, syntax.argument(updated, 0, "name"))
             return of_hyperparameters(module, updated, is_tried=any(self._tried))
         if member == "to_device":
             return self._moved(module, updated)
@@ -177,7 +178,19 @@ class _Members(LightningTransformer):
         text = self._text(member, CALLED)
         if member == "is_epoch_start" and in_step(self.functions):
             text = "(batch_idx == 0)"
-        return syntax.expression(text.format(module)) if text else updated
+        if text is None:
+            return updated
+        self._leave_out(updated, member)
+        return syntax.expression(text.format(module))
+
+    def _leave_out(
+        self, call: cst.Call, member: str, name: cst.BaseExpression | None = None
+    ) -> None:
+        """Say which arguments of a getter go: it never took any but a name."""
+        more = [arg for arg in call.args if arg.value is not name]
+        if more and (name is not None or member != "get_hparam"):
+            given = ", ".join(map(syntax.code, syntax.without_commas(more)))
+            self.mark(f"{member} never took this, which is left out: {given}")
 
     def visit_Call(self, node: cst.Call) -> None:
         self._asking.add(node.func)

@@ -48,6 +48,26 @@ def test_expressions(tmp_path, old, new):
     assert "MIGRATE" not in made
 
 
+@pytest.mark.parametrize(
+    ("old", "left_out"),
+    [
+        ('get_hparam("workers", pin_memory=True)', "pin_memory=True"),
+        ('get_hparam("workers", 4, a=1)', "4, a=1"),
+        ('get_hparam("workers", **more)', "**more"),
+        ("get_per_slot_batch_size(2)", "2"),
+        ("distributed.get_rank(2)", "2"),
+        ('get_hparam("workers")', ""),
+        ('get_hparam(name="workers")', ""),
+    ],
+)
+def test_what_a_getter_never_took_is_not_lost_in_silence(tmp_path, old, left_out):
+    made = rewritten(tmp_path, trial(("self.model(batch).sum()}", f"self.context.{old}}}")))
+    said = f"never took this, which is left out: {left_out}; see"
+    assert (said in made) is bool(left_out)
+    assert made.count("MIGRATE") == bool(left_out)
+    assert rewritten(tmp_path, made) == made
+
+
 def test_stopping(tmp_path):
     change = (
         '        return {"error"',
