@@ -243,6 +243,47 @@ def test_no_gradients_stay_where_each_batch_ends_with_all_steps(steps, stay, tmp
     assert ("def on_validation_model_zero_grad(self)" in made) is stay
 
 
+FREEZING = "self.{}.requires_grad_({})"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "stay"),
+    [
+        (("other", True), ("model", False), False),
+        (("other", True), ("other", True), True),
+        (("other", True), ("other", False), True),
+        (("other", False), ("model", True), True),
+    ],
+)
+@pytest.mark.parametrize("elsewhere", ["", "self.model.bias.requires_grad = True"])
+def test_a_step_between_two_backward_passes_leaves_nothing_where_its_model_is_frozen(
+    first, second, stay, elsewhere, tmp_path
+):
+    more = (
+        "        self.other = context.wrap_model(torch.nn.Linear(2, 1))\n"
+        "        other = torch.optim.SGD(self.other.parameters(), lr=0.1)\n"
+        "        self.more = context.wrap_optimizer(other)\n\n    def build_training_data"
+    )
+    loss = "        loss = self.model(batch).sum()\n"
+    step = "        self.context.step_optimizer(self.opt)\n"
+    again = (
+        f"        {FREEZING.format(*second)}\n"
+        "        self.context.backward(self.other(batch).sum())\n"
+        "        self.context.step_optimizer(self.more)\n"
+    )
+    judge = '        return {"error": '
+    made = rewritten(
+        tmp_path,
+        trial(
+            ("\n    def build_training_data", more),
+            (loss, f"        {FREEZING.format(*first)}\n{loss}"),
+            (step, step + again),
+            (judge, f"        {elsewhere or 'pass'}\n{judge}"),
+        ),
+    )
+    assert ("def on_validation_model_zero_grad(self)" in made) is (stay or bool(elsewhere))
+
+
 MIXED = """\
 class Mixin:
     def train_batch(self, batch, epoch_idx, batch_idx):

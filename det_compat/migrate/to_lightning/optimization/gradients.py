@@ -189,18 +189,41 @@ def are_emptied(
     every = [each for each in own.values() if symbols.calls(each, *_TRAINING)]
     if len(every) != 1 or any(".step_optimizer" in text for text in _named(code, texts)):
         return False
-    body, left = syntax.body_of(every[0]), {f"{syntax.self_name(every[0])}.{n}" for n in optimizers}
-    backward = [bool(symbols.calls(line, "backward")) for line in body]
-    for line in body[len(body) - backward[::-1].index(True) :] if any(backward) else ():
+    me, body = f"{syntax.self_name(every[0])}.", syntax.body_of(every[0])
+    models = {f"{me}{n}": {f"{me}{m}" for m in _models_of(n, own.values())} for n in optimizers}
+    texts_of = "\n".join([code, *_named(code, texts)])
+    # What freezes models elsewhere, or for a reason, may do so or not.
+    is_plain = texts_of.count(".requires_grad") == sum(_freezes(line) is not None for line in body)
+    frozen, stepped, left = set[str](), set[str](), set[str]()
+    for line in body:
         call = syntax.lone_call(line)
-        if call is not None and symbols.method(call) == "step_optimizer" and zeroes_gradients(call):
-            optimizer = syntax.argument(call, 0, "optimizer")
-            left.discard(syntax.code(optimizer) if optimizer else "")
+        if symbols.calls(line, "backward"):
+            left |= {name for name, of in models.items() if not of or not of <= frozen}
+        if call is not None and is_plain and (freezes := _freezes(line)) is not None:
+            model = syntax.code(call.func).rpartition(".")[0]
+            frozen = frozen | {model} if freezes else frozen - {model}
+        elif (
+            call is not None
+            and symbols.method(call) == "step_optimizer"
+            and zeroes_gradients(call)
+            and (optimizer := syntax.argument(call, 0, "optimizer"))
+        ):
+            stepped.add(syntax.code(optimizer))
+            left.discard(syntax.code(optimizer))
         elif left and syntax.returns_in([line]):
             return False
-    return not left and code.count(".backward(") == len(symbols.calls(every[0], "backward"))
+    is_all = not left and models.keys() <= stepped
+    return is_all and code.count(".backward(") == len(symbols.calls(every[0], "backward"))
 
 
+def _freezes(line: cst.BaseStatement) -> bool | None:
+    """Whether a statement freezes a model, or thaws it; None if it does neither."""
+    call = syntax.lone_call(line)
+    found = _FREEZING.search(syntax.code(call)) if call is not None else None
+    return found["to"] == "False" if found is not None else None
+
+
+_FREEZING = re.compile(r"\.requires_grad_\((?P<to>True|False)\)$")
 _TRAINING = ("backward", "step_optimizer")
 
 
