@@ -219,7 +219,8 @@ def rewritten(tree: cst.Module, file: LightningFile) -> cst.Module:
     tree = names.with_word_of_writers(with_quotes(tree), before)
     tree = with_word_of_thawing(tree, file)
     if not file.plans:
-        return tree
+        is_new = any("DataLoader" in line for line in file.imports.new)
+        return docstrings.of_loaders(tree) if is_new else tree
 
     def said(node: cst.ClassDef) -> cst.ClassDef:
         plan = file.plans.get(node.name.value)

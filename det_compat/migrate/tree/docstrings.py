@@ -56,6 +56,15 @@ def following(tree: cst.Module, before: cst.Module, renamed: Renamed) -> cst.Mod
     return renewed(syntax.each(tree, cst.ClassDef, renewed))
 
 
+def of_loaders(tree: cst.Module) -> cst.Module:
+    """A file without trials, whose docstrings say no more that loaders are Determined's."""
+    return syntax.each(
+        tree,
+        cst.FunctionDef,
+        lambda node: _with_docstring(node, lambda text: _LOADERS.sub("", text)),
+    )
+
+
 #: What a trial calls or has that a module does not.
 _GONE = ("wrap_model", "wrap_optimizer", "wrap_lr_scheduler", "evaluate_full_dataset")
 _PLATFORM = re.compile(
@@ -70,6 +79,8 @@ _OLD = re.compile(
     r"|\bDetermined\s+(LR\s*)?[Ss]cheduler(\s+object)?\b"
 )
 _TRIAL = re.compile(r"\bPyTorchTrial\b|\b(Determined|PEDL)('s)? ([Pp]y[Tt]orch )?[Tt]rial\b")
+#: Whose the loaders were, which are torch's now.
+_LOADERS = re.compile(r"\b(?:Determined|PEDL)(?:'s)? (?=DataLoaders?\b)")
 #: How a sentence begins that says more of the one before.
 _GOING_ON = re.compile(r"By\s+doing\s+so\b|If\s+both\b|This\s+way\b|Otherwise\b")
 #: A sentence, with the blanks before it or behind it.
@@ -103,6 +114,7 @@ def _renewed(text: str, gone: str, new: Mapping[str, str]) -> str:
     if _PLATFORM.search(text):
         text = _API.sub("Lightning", text)
     text = _TRIAL.sub("LightningModule", _PLATFORM.sub("PyTorch Lightning", text))
+    text = _LOADERS.sub("", text)
     for was, name in new.items():
         text = re.sub(rf"\b{was}\b", name, text)
     return text

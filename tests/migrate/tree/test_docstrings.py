@@ -196,3 +196,22 @@ def test_what_is_said_of_the_platform_goes_with_it(tmp_path):
 """
     made = rewritten(tmp_path, f'"""\n{textwrap.dedent(said)}"""\n{trial()}')
     assert made.startswith('"""\nThis shows PyTorch Lightning.\n\nThe data are the wines.\n"""\n')
+
+
+@pytest.mark.parametrize("said", ["Returns: a Determined DataLoader", "the PEDL's DataLoaders"])
+def test_loaders_are_said_to_be_nobodys_in_files_without_trials(said, tmp_path):
+    (tmp_path / "model_def.py").write_text(trial())
+    text = f'''\
+from determined.pytorch import DataLoader
+
+
+def load():
+    """
+    {said}
+    """
+    return DataLoader([])
+'''
+    made = rewritten(tmp_path, text, name="data.py")
+    for word in ("Determined ", "PEDL's "):
+        said = said.replace(word, "")
+    assert f'    """\n    {said}\n    """\n' in made
