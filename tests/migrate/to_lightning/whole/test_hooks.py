@@ -152,14 +152,17 @@ END = '        return {"error": total / n}\n'
         ("batch = batch.cuda()\nprint(batch)", "print(batch)"),
         ("x, y = batch\nx, y = x.cuda(), y.cuda()\nprint(x, y)", "x, y = batch\nprint(x, y)"),
         ("print(batch[0]['x'].to('cuda'))", "print(batch[0]['x'])"),
-        ("print(batch[0].cuda(), self.rows.cuda())", "print(batch[0], self.rows.cuda())"),
+        ("print(batch[0].cuda(), self.rows.cuda())", "print(batch[0], self.rows.to(self.device))"),
         # Lightning looks at no attributes, and keeps the type.
-        ("print(batch.x.cuda())", "print(batch.x.cuda())"),
+        ("print(batch.x.cuda())", "print(batch.x.to(self.device))"),
         ("print(batch.to('cuda', torch.half))", "print(batch.to('cuda', torch.half))"),
-        ("batch = other()\nprint(batch.cuda())", "batch = other()\nprint(batch.cuda())"),
+        ("batch = other()\nprint(batch.cuda())", "batch = other()\nprint(batch.to(self.device))"),
         ("# Move this to the GPU.\nprint(batch[0].cuda())", "print(batch[0])"),
         ("# Needed below.\nprint(batch[0].cuda())", "# Needed below.\nprint(batch[0])"),
-        ("# Move it to the GPU.\nprint(rows.cuda())", "# Move it to the GPU.\nprint(rows.cuda())"),
+        (
+            "# Move it to the GPU.\nprint(rows.cuda())",
+            "# Move it to the GPU.\nprint(rows.to(self.device))",
+        ),
     ],
 )
 @pytest.mark.parametrize("is_plain", [True, False])
