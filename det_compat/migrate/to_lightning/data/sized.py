@@ -125,8 +125,7 @@ def _counts_batches(text: str) -> bool:
     names = ["__len__"]
     for name in names:
         for node in (each for value in values.get(name, ()) for each in ast.walk(value)):
-            is_divided = isinstance(node, (ast.BinOp, ast.AugAssign))
-            if is_divided and isinstance(node.op, (ast.Div, ast.FloorDiv)):  # type: ignore[attr-defined]
+            if _is_divided(node):
                 return True
             asked = getattr(node, "attr", getattr(node, "id", ""))
             if _OF_BATCHES.search(asked):
@@ -136,7 +135,16 @@ def _counts_batches(text: str) -> bool:
     return False
 
 
-_OF_BATCHES = re.compile(r"batch(?!_?size)|divmod|ceil", re.IGNORECASE)
+def _is_divided(node: ast.AST) -> bool:
+    """Whether some number is divided, and not among processes alone."""
+    if not isinstance(node, (ast.BinOp, ast.AugAssign)):
+        return False
+    by = node.right if isinstance(node, ast.BinOp) else node.value
+    return isinstance(node.op, (ast.Div, ast.FloorDiv)) and not _SHARES.search(ast.unparse(by))
+
+
+_SHARES = re.compile(r"world|replica|rank|shard|process|worker|slot", re.IGNORECASE)
+_OF_BATCHES = re.compile(r"batch(?!_?size)|divmod", re.IGNORECASE)
 
 
 def _returns_others(text: str) -> bool:
@@ -150,6 +158,9 @@ def _returns_others(text: str) -> bool:
     }
     length = ast.unparse(own["__len__"])
     for value in returned:
+        if "super()" in ast.unparse(value) or ast.unparse(value) == "self":
+            # Its base, or ``__next__``, says what it gives.
+            continue
         found = _length_of(value)
         found += [each for line in found for each in _length_of(values.get(line[4:-1], value))]
         if not any(each in length for each in found):
