@@ -24,7 +24,7 @@ from det_compat.migrate.to_lightning.early.hyperparameters import (
     hyperparameters,
     of_hyperparameters,
 )
-from det_compat.migrate.to_lightning.early.mixins import before_base
+from det_compat.migrate.to_lightning.moving.base_first import before_base
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.to_lightning.scripts.one_place import as_init, given_contexts
 from det_compat.migrate.to_lightning.transformer import LightningTransformer, beside_hparams
@@ -47,7 +47,7 @@ def ask_module(tree: cst.Module, file: LightningFile) -> cst.Module:
 
     def early(node: cst.ClassDef) -> cst.ClassDef:
         plan = file.plans.get(node.name.value)
-        return node if plan is None or plan.is_root else before_base(node, file.elsewhere.texts)
+        return node if plan is None or plan.is_root else before_base(node, plan, file)
 
     asking = _Members(file)
     tree = syntax.each(syntax.transformed(tree, asking), cst.ClassDef, early)

@@ -1,7 +1,6 @@
 """The ``__init__`` of mixins, and of bases that mixins come before."""
 
 import re
-from collections.abc import Mapping
 
 import libcst as cst
 
@@ -9,56 +8,8 @@ from det_compat.migrate.to_lightning.class_facts import hands_rest_on, is_init_o
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import marked
-from det_compat.migrate.tree.trial_attributes import reachable
 
 #: What the constructor of a trial did that has none itself: the module is the context.
-
-
-def before_base(node: cst.ClassDef, texts: Mapping[str, str]) -> cst.ClassDef:
-    """A class whose ``__init__`` does without what a module has before that of its base ran.
-
-    A trial could ask its context from the start, and keep whatever it liked.
-    """
-    own = syntax.methods(node)
-    init = own.get("__init__")
-    rest = None if init is None else init.params.star_kwarg
-    if init is None or rest is None:
-        return node
-    me, given = syntax.self_name(init), rest.name.value
-    body = syntax.body_of(init)
-
-    def hands_on(line: cst.BaseStatement) -> bool:
-        args = getattr(syntax.call_of(line), "args", ())
-        return any(arg.star == "**" and given in syntax.names_in(arg) for arg in args)
-
-    at = next((i for i, line in enumerate(body) if hands_on(line)), None)
-    if at is None:
-        return node
-
-    def asked(attribute: cst.Attribute) -> syntax.Expression:
-        name = attribute.attr.value
-        if syntax.code(attribute.value) != f"{me}.hparams" or hasattr(dict, name):
-            return attribute
-        return syntax.expression(f'{given}["{name}"]')
-
-    def asking(line: cst.BaseStatement) -> cst.BaseStatement:
-        return syntax.replaced(syntax.each(line, cst.Attribute, asked), f"{me}.hparams", given)
-
-    def without(line: cst.BaseStatement) -> cst.BaseStatement:
-        line = asking(line)
-        called = reachable(own, *(name for name in own if syntax.mentions(line, f"{me}.{name}")))
-        if any(syntax.has_attribute(own[name], "hparams") for name in called):
-            line = marked(line, "hyperparameters are kept by the __init__ of the base, below")
-        makers = (syntax.code(call.func) for call in syntax.find(line, cst.Call))
-        if (syntax.target_of(line) or "").startswith(f"{me}.") and any(
-            name.startswith(("nn.", "torch.nn.")) or "nn.Module" in texts.get(name, "")
-            for name in makers
-        ):
-            line = marked(line, "a module keeps no model before the __init__ of its base, below")
-        return line
-
-    lines = [*map(without, body[:at]), asking(body[at]), *body[at + 1 :]]
-    return syntax.with_node(node, init, syntax.with_body(init, lines))
 
 
 def mixin_init(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> cst.FunctionDef:
