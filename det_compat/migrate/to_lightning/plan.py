@@ -71,6 +71,7 @@ class TrialPlan:
             it leaves batches to its heirs.
         objects: what it is given as it is made that is no hyperparameter.
         same_names: what it is given so under the name of a hyperparameter.
+        shared_names: the metrics of its validation that have a name of training's.
     """
 
     own: ClassFacts
@@ -91,6 +92,7 @@ class TrialPlan:
     steps: int | None
     objects: frozenset[str]
     same_names: SameNames
+    shared_names: frozenset[str]
 
     @property
     def ancestors(self) -> list[TrialPlan]:
@@ -167,20 +169,21 @@ class TrialPlan:
     @property
     def validation_names(self) -> dict[str, str]:
         """What each metric of a validation is logged as: Lightning has one name for one metric."""
-        known = self.own.validated
-        shared = self.own.logged & known if self.is_single else frozenset()
-        if any(f"val_{name}" in known for name in shared):
-            shared = frozenset()
-        return {name: f"val_{name}" if name in shared else name for name in sorted(known)}
+        known = {name for plan in self.ancestors for name in plan.own.validated}
+        return {name: name for name in sorted(known)} | self.renamed
 
     @property
     def renamed(self) -> dict[str, str]:
         """The metrics of a validation that are logged under another name, with that."""
-        return {name: new for name, new in self.validation_names.items() if new != name}
+        is_alone = bool(self.alone & EVALUATIONS)
+        shared = self.shared_names & self.own.validated if is_alone else self.shared_names
+        return {name: f"val_{name}" for name in sorted(shared)}
 
     @property
     def renames_all(self) -> bool:
         """Whether these are all that a validation has."""
+        if not self.is_single and not self.alone & EVALUATIONS:
+            return False
         every = self.own.every_validated
         return every is not None and bool(every) and every <= self.renamed.keys()
 

@@ -34,6 +34,7 @@ from det_compat.migrate.to_lightning.early.named_once import named_once
 from det_compat.migrate.to_lightning.from_config.arguments import parameters_of, with_default
 from det_compat.migrate.to_lightning.from_config.lookups import with_own_hyperparameters
 from det_compat.migrate.to_lightning.from_config.same_names import SameNames, same_names
+from det_compat.migrate.to_lightning.metrics.names import shared_names
 from det_compat.migrate.to_lightning.metrics.training import apart
 from det_compat.migrate.to_lightning.modes import makes_evaluating
 from det_compat.migrate.to_lightning.optimization.accumulation import accumulation, are_aggregating
@@ -416,6 +417,9 @@ class Lightning(Target):
             if takes_more
             else frozenset(),
             same_names=self._same_names(scope, taken) if takes_more else SameNames(),
+            shared_names=shared_names(
+                scope, self._hierarchy, self._paths, lambda each: self._class(each)[1]
+            ),
         )
         return plan
 

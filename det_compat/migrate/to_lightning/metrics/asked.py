@@ -17,8 +17,14 @@ from det_compat.migrate.tree.marks import marked
 def with_logged_names(method: cst.FunctionDef, plans: Sequence[TrialPlan]) -> cst.FunctionDef:
     """A hook that asks for metrics by the names that these are logged under."""
     names: dict[str, str] = {}
+    differing = set[str]()
     for plan in plans:
-        names.update(plan.validation_names)
+        new = plan.validation_names
+        differing |= {name for name in names.keys() & new.keys() if names[name] != new[name]}
+        names.update(new)
+    texts = {str(each.evaluated_value) for each in syntax.find(method, cst.SimpleString)}
+    if differing & texts:
+        return marked(method, _SEVERAL.format(min(differing & texts)))
     given = [param.name.value for param in method.params.params[1:2]]
     if not given:
         return method
@@ -90,6 +96,7 @@ def _as_before(metrics: str, renamed: Mapping[str, str]) -> str:
     return f"logged = {{{pairs}}}\n{metrics} = {{**{metrics}, **{found}}}\n"
 
 
+_SEVERAL = "some trials log {0} as val_{0} now, and others do not"
 _MORE = "the metrics of training are among these now"
 _SHOWING = ("print", "pprint", "debug", "info", "warning", "format", "dumps")
 

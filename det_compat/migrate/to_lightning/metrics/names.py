@@ -1,14 +1,22 @@
 """The names of the metrics that methods return."""
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
+from det_compat.analysis.classes import Hierarchy
+from det_compat.analysis.scopes import Scope
 from det_compat.migrate.shapes.returned import numbers
 from det_compat.migrate.shapes.values import assigned, is_array, is_many, is_part
 from det_compat.migrate.tree import syntax
 
+if TYPE_CHECKING:
+    from det_compat.migrate.to_lightning.class_facts import ClassFacts
+
+_EVALUATIONS = ("evaluate_full_dataset", "evaluate_batch")
 _Methods = Mapping[str, cst.FunctionDef]
 
 
@@ -283,3 +291,54 @@ def _logged_as(key: Any, value: cst.BaseExpression, known: dict[str, Any]) -> It
 def _is_changed_by_call(method: cst.FunctionDef, name: str) -> bool:
     calls = syntax.find(method.body, cst.Call)
     return any(syntax.code(c.func) in (f"{name}.update", f"{name}.setdefault") for c in calls)
+
+
+def shared_names(
+    scope: Scope,
+    hierarchy: Hierarchy,
+    read: Collection[Scope],
+    facts: Callable[[Scope], ClassFacts],
+) -> frozenset[str]:
+    """The names that validations of a family share with its training.
+
+    Lightning has one curve, and one value, for one name. One class may train what another one
+    evaluates, and callbacks of a base are told of all, so that these are one for a family.
+
+    Args:
+        scope: a class of it.
+        hierarchy: of the project's classes.
+        read: the classes that are trials, or their bases.
+        facts: what is known of one of these.
+    """
+
+    def line(each: Scope) -> list[ClassFacts]:
+        return [facts(s) for s in hierarchy.ancestors(each) if s in read]
+
+    tops = hierarchy.ancestors(scope)
+    family = {each for top in tops for each in hierarchy.relatives(top) if each in read}
+    known, shared = set[str](), set[str]()
+    for each in family:
+        classes = line(each)
+        validated = _named(classes, _EVALUATIONS)
+        known |= validated
+        shared |= validated & _named(classes, ("train_batch",))
+    return frozenset() if any(f"val_{name}" in known for name in shared) else frozenset(shared)
+
+
+def _named(classes: Collection[ClassFacts], methods: Collection[str]) -> set[str]:
+    """The names that the method of a class returns, which it may have from a base.
+
+    Args:
+        classes: the class and its bases, nearest first.
+        methods: the names of that method, of which a class has one at most.
+    """
+    is_training = "train_batch" in methods
+    found = set[str]()
+    for own in classes:
+        if not any(name in own.methods for name in methods):
+            continue
+        found |= own.logged if is_training else own.validated
+        # It may return what its base has returned.
+        if (own.every_logged if is_training else own.every_validated) is not None:
+            break
+    return found
