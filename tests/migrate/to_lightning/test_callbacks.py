@@ -232,8 +232,8 @@ def test_a_start_that_lightning_has_no_hook_for_is_called_by_another(tmp_path, g
     ],
 )
 def test_training_metrics_come_after_each_epoch(tmp_path, hook, call):
-    made = callback(tmp_path, hook, "self")
-    assert f"    def {hook}:\n        print(self)" in made, made
+    made = callback(tmp_path, hook, "avg_metrics")
+    assert f"    def {hook}:\n        print(avg_metrics)" in made, made
     assert "class Watch(TrainingReport):" in made
     assert f"            self.{hook.partition('(')[0]}({call}" in made
     assert "MIGRATE" not in made
@@ -250,6 +250,41 @@ def test_training_metrics_of_a_run_that_resumes_in_the_middle_of_an_epoch(tmp_pa
         )
         watch.on_train_batch_end(trainer, None, None, None, index)
     assert capsys.readouterr().out == "{'loss': 3.0} 2\n"
+
+
+@pytest.mark.parametrize(
+    ("hook", "line", "said"),
+    [
+        ("on_training_workload_end(self, avg_metrics, batch_metrics)", "self.told += 1", 1),
+        ("on_train_step_end(self, step_id, metrics)", "self.told += step_id", 3),
+    ],
+)
+def test_a_hook_that_uses_no_training_metrics_is_lightning_s(tmp_path, hook, line, said):
+    made = watched(tmp_path, f"    def {hook}:\n        {line}\n")
+    assert "class Watch(pl.Callback):" in made and "TrainingReport" not in made
+    space: dict[str, Any] = {"__name__": "made"}
+    exec(made, space)
+    watch = space["Watch"](None)
+    watch.told = 0
+    for is_last, should_stop, told in ((False, False, 0), (True, False, said), (False, True, said)):
+        trainer = SimpleNamespace(is_last_batch=is_last, should_stop=should_stop, current_epoch=2)
+        watch.told = 0
+        watch.on_train_batch_end(trainer, None, None, None, 1)
+        assert watch.told == told
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "\n\nclass More(Watch):\n    pass\n",
+        "\n\ndef call(watch):\n    watch.on_training_workload_end({}, [])\n",
+        "\n\nclass More(Watch):\n    def on_training_workload_end(self, a, b):\n        print(a)\n",
+    ],
+)
+def test_a_hook_that_others_call_or_have_is_told_all_the_same(tmp_path, more):
+    hook = "    def on_training_workload_end(self, avg, each):\n        print(1)\n"
+    made = watched(tmp_path, hook, ("\n\nclass Trial", f"{more}\n\nclass Trial"))
+    assert "class Watch(TrainingReport):" in made
 
 
 def test_a_base_that_reports_is_enough(tmp_path):
@@ -487,7 +522,7 @@ def test_what_an_epoch_s_end_keeps_is_there_for_hooks_that_came_after_it(reading
 
 
 def test_training_metrics_are_told_without_those_of_validations(tmp_path):
-    hooks = "    def on_training_workload_end(self, avg_metrics, batch_metrics):\n        pass\n"
+    hooks = "    def on_training_workload_end(self, avg, each):\n        print(avg)\n"
     made = watched(tmp_path, hooks)
     assert "            self.training_names = [*metrics]\n" in made
     assert "{name: float(metrics[name]) for name in self.training_names}" in made

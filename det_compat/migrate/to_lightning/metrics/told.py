@@ -1,5 +1,7 @@
 """Callbacks that ask for training metrics, which Determined told them once a period."""
 
+import re
+
 import libcst as cst
 
 from det_compat.migrate.to_lightning.plan import LightningFile
@@ -13,6 +15,11 @@ CALLS = {
         "trainer.current_epoch + 1, {'avg_metrics': avg_metrics, 'batch_metrics': batch_metrics}"
     ).replace("'", '"'),
 }
+_HEADER = re.compile(r"(?m)^ *class \w+\(([^:]*)\)\s*:")
+_BATCH_END = "on_train_batch_end"
+_GIVEN = ("trainer", "pl_module", "outputs", "batch", "batch_idx")
+#: What each of them takes, with its object.
+_TAKES = 3
 _CLASS = '''\
 class TrainingReport(pl.Callback):
     """Calls {0}() with an epoch's training metrics, before its validation."""
@@ -44,6 +51,7 @@ def report_training(tree: cst.Module, file: LightningFile) -> cst.Module:
 
     Determined told them those of a period; Lightning's are those of each epoch.
     """
+    tree = syntax.each(tree, cst.ClassDef, lambda node: _without_metrics(node, tree, file))
     classes = {node.name.value: node for node in syntax.find(tree, cst.ClassDef)}
     asking = {name for name in file.callbacks if name in classes and asked_hook(classes[name])}
     if not asking:
@@ -65,6 +73,46 @@ def report_training(tree: cst.Module, file: LightningFile) -> cst.Module:
     calls = "\n            ".join(f"self.{hook}({CALLS[hook]})" for hook in hooks)
     made = _CLASS.format("() or ".join(hooks), calls)
     return syntax.with_definition(tree, made, kinds=(cst.ClassDef,))
+
+
+def _without_metrics(node: cst.ClassDef, tree: cst.Module, file: LightningFile) -> cst.ClassDef:
+    """A callback whose hook is not told what it does not use: it is one of Lightning's then."""
+    name, own = node.name.value, syntax.methods(node)
+    hook = asked_hook(node) if name in file.callbacks else ""
+    bases = [file.symbols.path(base.value) for base in node.bases]
+    if not hook or _BATCH_END in own or bases != [CALLBACK] or _is_used(name, hook, tree, file):
+        return node
+    method = own[hook]
+    params = [param.name.value for param in method.params.params]
+    used = syntax.names_in(method.body)
+    step = params[1:2] if hook == "on_train_step_end" else []
+    is_told = used & {*_GIVEN, "super", *params[len(step) + 1 :]}
+    if is_told or len(params) != _TAKES or not _is_plain(method):
+        return node
+    lines = [*syntax.body_of(method)]
+    at = int(syntax.has_docstring(lines))
+    if used & {*step}:
+        lines.insert(at, syntax.statement(f"{step[0]} = trainer.current_epoch + 1\n"))
+    last = syntax.statement("if trainer.is_last_batch or trainer.should_stop:\n    pass\n")
+    made = syntax.with_body(method, [*lines[:at], syntax.with_body(last, lines[at:])])
+    given = syntax.method(f"def {_BATCH_END}({params[0]}, {', '.join(_GIVEN)}):\n    pass\n")
+    made = made.with_changes(name=given.name, params=given.params)
+    body = [made if line is method else line for line in syntax.body_of(node)]
+    return syntax.with_body(node, body)
+
+
+def _is_plain(method: cst.FunctionDef) -> bool:
+    params = method.params
+    extra = params.star_kwarg or isinstance(params.star_arg, cst.Param) or params.kwonly_params
+    return not (extra or method.decorators or method.asynchronous)
+
+
+def _is_used(name: str, hook: str, tree: cst.Module, file: LightningFile) -> bool:
+    """Whether another class derives from a callback, or something calls its hook by itself."""
+    texts = [*file.elsewhere.texts.values(), tree.code]
+    headers = (line for text in texts for line in _HEADER.findall(text))
+    is_base = any(name in re.findall(r"\w+", bases) for bases in headers)
+    return is_base or any(f".{hook}(" in text for text in texts)
 
 
 def asked_hook(node: cst.ClassDef) -> str:
