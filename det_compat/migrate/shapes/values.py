@@ -43,6 +43,8 @@ _SCORES = words(
     "mean_squared_error mean_absolute_error r2_score log_loss auc"
 )
 _SIZE = re.compile(r"(?s).*\.(shape|size\(\)|get_last_lr\(\))\[-?\d\]")
+#: What ``COCOeval`` of pycocotools has summed up is a row of numbers.
+_COCO = re.compile(r"(?i)(\w+\.)*\w*coco\w*(\[[^\]]*\])?\.stats(\.tolist\(\))?")
 _FILLED = words("zeros ones full empty rand randn")
 _OF_LAYERS = ("weight", "bias")
 _ARRAYS = words("np.array np.asarray numpy.array numpy.asarray")
@@ -78,9 +80,17 @@ def is_scalar(node: cst.BaseExpression, known: Known, deep: int = 5) -> bool:
     if isinstance(node, cst.IfExp):
         return is_scalar(node.body, known, deep) and is_scalar(node.orelse, known, deep)
     if isinstance(node, cst.Subscript):
-        is_size = _SIZE.fullmatch(code(node))
+        is_size = _SIZE.fullmatch(code(node)) or _is_coco_s(node, known)
         return bool(is_size) or code(node) in ('losses["loss"]', "losses['loss']")
     return isinstance(node, cst.Call) and _returns_scalar(node, known, deep)
+
+
+def _is_coco_s(node: cst.Subscript, known: Known) -> bool:
+    """Whether a value is one of the numbers that an evaluation of pycocotools ends with."""
+    row = known.get(code(node.value)) or node.value
+    index = node.slice[0].slice
+    is_one = isinstance(index, cst.Index) and isinstance(index.value, cst.Integer)
+    return is_one and len(node.slice) == 1 and bool(_COCO.fullmatch(code(row)))
 
 
 def _returns_scalar(call: cst.Call, known: Known, deep: int) -> bool:
@@ -205,7 +215,7 @@ def is_part(node: cst.BaseExpression, known: Known) -> bool:
     if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Call):
         # Of the values that are found by ``x.max(1)``, for example.
         return bool(node.value.args)
-    if not isinstance(node, cst.Subscript):
+    if not isinstance(node, cst.Subscript) or _is_coco_s(node, known):
         return False
     if isinstance(node.value, cst.Call) and isinstance(node.slice[0].slice, cst.Index):
         # One of the learning rates that a scheduler tells is a number.

@@ -6,7 +6,7 @@ import torch
 
 from det_compat.migrate.shapes.returned import all_scalar, odd_kinds
 from det_compat.migrate.shapes.texts import is_no_number
-from det_compat.migrate.shapes.values import is_many, is_scalar
+from det_compat.migrate.shapes.values import is_many, is_odd, is_scalar
 from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
 
@@ -52,6 +52,23 @@ def test_several(text):
 )
 def test_what_may_be_one(text):
     assert not is_many(cst.parse_expression(text), {})
+
+
+@pytest.mark.parametrize(
+    ("text", "row", "is_one"),
+    [
+        ("coco.stats[0]", None, True),
+        ("stats[1]", "evaluator.coco_eval['bbox'].stats.tolist()", True),
+        ("stats[i]", "evaluator.coco_eval['bbox'].stats", False),
+        ("stats[:2]", "coco.stats", False),
+        ("stats[0]", "meter.stats", False),
+    ],
+)
+def test_numbers_of_pycocotools(text, row, is_one):
+    known = {} if row is None else {"stats": cst.parse_expression(row)}
+    node = cst.parse_expression(text)
+    assert is_scalar(node, known) is is_one
+    assert not (is_one and is_odd(node, known))
 
 
 @pytest.mark.parametrize(
