@@ -425,22 +425,12 @@ class Lightning(Target):
 
     def _same_names(self, scope: Scope, taken: Arguments) -> SameNames:
         """What a trial class takes beside its context under the name of a hyperparameter."""
-        relatives = [each for each in self._hierarchy.relatives(scope) if each in self._paths]
-        family = [(self._class(e)[0], self._read[self._paths[e]].symbols) for e in relatives]
-        made = [scope]
-        for each in made:
-            heirs = (heir for heir in self._hierarchy.children(each) if heir in self._paths)
-            made += [heir for heir in heirs if "__init__" not in self._class(heir)[1].methods]
-        configs = {e: configs_of(self._paths[e], e.name) for e in {*relatives, *made}}
-        known = {n for every in configs.values() for c in every for n in c.hyperparameters.space}
-        started = [c for each in made for c in configs[each]]
-        return same_names(
-            self._class(scope)[0],
-            family,
-            [c for c in started if c.entrypoint is not None and c.entrypoint.trial is not None],
-            self.elsewhere.made,
-            known | {*taken.types, *taken.needs},
-        )
+        known = {
+            each: (path, self._class(each)[0], self._read[path].symbols)
+            for each, path in self._paths.items()
+        }
+        asked = {*taken.types, *taken.needs}
+        return same_names(scope, self._hierarchy, known, self.elsewhere.made, asked)
 
     def _is_plain_mixin(self, scope: Scope) -> bool:
         """Whether a class has neither bases in the project nor an ``__init__``, and is no trial."""

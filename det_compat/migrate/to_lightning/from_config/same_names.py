@@ -4,16 +4,19 @@ Determined kept the two apart: it gave nothing but the context, whatever a confi
 """
 
 import ast
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import libcst as cst
 
+from det_compat.analysis.classes import Hierarchy
 from det_compat.analysis.expressions import walked
 from det_compat.analysis.given.again import values_given
 from det_compat.analysis.given.values import Given
-from det_compat.config import ExperimentConfig
+from det_compat.analysis.scopes import Scope
 from det_compat.config.hyperparameters import Const
+from det_compat.migrate.configs import configs_of
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.parameters import config_use
 from det_compat.migrate.tree.symbols import Symbols
@@ -31,38 +34,50 @@ class SameNames:
 
 
 def same_names(
-    node: cst.ClassDef,
-    family: Sequence[tuple[cst.ClassDef, Symbols]],
-    configs: Sequence[ExperimentConfig],
+    scope: Scope,
+    hierarchy: Hierarchy,
+    classes: Mapping[Scope, tuple[Path, cst.ClassDef, Symbols]],
     given: Given,
-    known: Collection[str],
+    asked: Collection[str] = (),
 ) -> SameNames:
     """What ``__init__`` of a trial class takes that has the name of a hyperparameter.
 
     Args:
-        node: the class.
-        family: it, and those that it derives from and that derive from it, with their symbols.
-        configs: those that start the class, or a class that inherits its ``__init__``.
+        scope: the class.
+        hierarchy: of all classes.
+        classes: the file and text of each trial class, and what placeholders in it stand for.
         given: what is made in all files.
-        known: the names of hyperparameters that the code around and other configs have.
+        asked: the names of hyperparameters that the code around asks for.
     """
-    init = syntax.methods(node).get("__init__")
+    init = syntax.methods(classes[scope][1]).get("__init__")
     params = [] if init is None else [*init.params.params[1:], *init.params.kwonly_params]
     named = {each.name.value: each.default for each in params}
-    spaces = [config.hyperparameters.space for config in configs]
-    asked = (config_use(each, symbols).names for each, symbols in family if named)
-    names = named.keys() & {*known}.union(*spaces, *asked)
-    if not names:
+    family = [each for each in hierarchy.relatives(scope) if each in classes]
+    configs = {each: configs_of(classes[each][0], each.name) for each in family if len(named) > 1}
+    known = {n for every in configs.values() for c in every for n in c.hyperparameters.space}
+    nodes = [classes[each][1:] for each in family if len(named) > 1]
+    known.update(asked, *(config_use(*each).names for each in nodes))
+    if not (names := named.keys() & known):
         return SameNames()
-    read = {name for each, symbols in family for name in _read(each, symbols)}
-    apart = set[str]()
-    for name in names:
-        default = named[name]
-        values = [space[name] for space in spaces if name in space]
-        if any(not _is_same(value, default) for value in values):
-            apart.add(name)
-    places = [each.name.value for each in params]
-    for name, value in values_given(given, node.name.value, places):
+    # A config starts the class, or one that has its __init__ from it.
+    started = [scope]
+    for each in started:
+        heirs = (heir for heir in hierarchy.children(each) if heir in classes)
+        started += [heir for heir in heirs if "__init__" not in syntax.methods(classes[heir][1])]
+    spaces = [
+        config.hyperparameters.space
+        for each in started
+        for config in configs[each]
+        if config.entrypoint is not None and config.entrypoint.trial is not None
+    ]
+    apart = {
+        name
+        for name in names
+        for space in spaces
+        if name in space and not _is_same(space[name], named[name])
+    }
+    read = {name for each in nodes for name in _read(*each)}
+    for name, value in values_given(given, scope.name, [*named]):
         if name in names & read and name not in _names_in(value):
             apart.add(name)
     return SameNames(frozenset(names), frozenset(apart))
