@@ -270,7 +270,8 @@ def compare(
 ) -> str:
     """What is different; ``""`` if nothing is."""
     set_seed(seed)
-    module = module_cls(**module_arguments(module_cls, arguments))
+    given = module_arguments(module_cls, arguments, recording.had_defaults)
+    module = module_cls(**given)
     if not isinstance(module, pl.LightningModule):
         return f"{module_cls.__name__} is no LightningModule"
     comparison = _Comparison(recording)

@@ -12,7 +12,7 @@ import json
 import logging
 import numbers
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ class Recording:
         repeats: whether the loader repeats itself, as Determined's do, and shuffles each time.
         metrics: the numbers of each validation.
         training_metrics: the numbers of each batch.
+        had_defaults: what the trial takes beside its context, and was not given.
     """
 
     paths: list[tuple[Any, ...] | None] = field(default_factory=list)
@@ -60,6 +61,7 @@ class Recording:
     repeats: bool = True
     metrics: list[dict[str, float]] = field(default_factory=list)
     training_metrics: list[dict[str, float]] = field(default_factory=list)
+    had_defaults: list[str] = field(default_factory=list)
 
 
 def checksum(tensor: torch.Tensor) -> str:
@@ -114,8 +116,14 @@ def described(error: BaseException) -> str:
     return f"{type(error).__name__}: {first_line}{where}"
 
 
-def module_arguments(module_cls: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that the module takes: hyperparameters, data and the experiment config."""
+def module_arguments(
+    module_cls: Any, arguments: dict[str, Any], had_defaults: Collection[str] = ()
+) -> dict[str, Any]:
+    """The arguments that the module takes: hyperparameters, data and the experiment config.
+
+    What the trial took beside its context, and had its default, is no hyperparameter of the module
+    unless that takes it by keyword alone.
+    """
     config = arguments.get("exp_conf") or {}
     optimizations = config.get("optimizations") or {}
     given = {
@@ -125,6 +133,8 @@ def module_arguments(module_cls: Any, arguments: dict[str, Any]) -> dict[str, An
     }
     given.update(arguments.get("hparams") or {})
     parameters = inspect.signature(module_cls.__init__).parameters
+    places = [name for name, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    given = {n: v for n, v in given.items() if n not in places or n not in had_defaults}
     if "experiment_config" not in parameters:
         # What a trial took from its config, its module takes by a name of its own.
         own = (name for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY)
@@ -284,6 +294,8 @@ def record(
 ) -> Recording:
     """Train a trial for a number of batches, or as long as its config says, if that is less."""
     recording, stop = Recording(), StopAfter(batches)
+    own = [*inspect.signature(trial_cls).parameters.values()][1:]
+    recording.had_defaults = [each.name for each in own if each.default is not each.empty]
     module: Any = to_lightning(_given_hparams(trial_cls))(**arguments)
     load = module.train_dataloader
 

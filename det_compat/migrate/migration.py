@@ -33,6 +33,7 @@ from det_compat.migrate.to_context.target import Context
 from det_compat.migrate.to_det_compat import DetCompat
 from det_compat.migrate.to_lightning.taken.asked import AskedContexts
 from det_compat.migrate.to_lightning.taken.devices import OwnDevices
+from det_compat.migrate.to_lightning.taken.own_parameters import OwnParameters
 from det_compat.migrate.to_lightning.target import Lightning
 from det_compat.migrate.tree.facts import Analysis
 from det_compat.migrate.tree.imports import without_unused
@@ -48,7 +49,7 @@ TARGETS: dict[str, tuple[type[Target], ...]] = {
     # What an adapter trained is a trial in between, and becomes a module with the others.
     # Scripts tell modules last what these have asked for by then.
     "lightning": (
-        *(PedlNames, Context, Created, AskedContexts, OwnDevices),
+        *(PedlNames, Context, Created, AskedContexts, OwnDevices, OwnParameters),
         *(Adapters, Lightning, AdaptedModules, ProcessCounts),
     ),
 }

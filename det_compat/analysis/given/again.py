@@ -39,16 +39,22 @@ def values_given(
     return ((to, value) for to, (value, _) in _reaching(given, name, parameters))
 
 
-def _reaching(given: Given, name: str, parameters: Sequence[str]) -> Iterator[tuple[str, Placed]]:
-    """What is given to a class, also by those who make a class which hands all on to it."""
+def classes_handing_on(given: Given, name: str) -> list[str]:
+    """A class, and those that derive from it and hand on to it whatever they are given."""
     names = [name]
     for each in names:
-        yield from given.to(each, parameters)
         for node in given.classes:
             init = given.inits.get(node.name)
             hands_on = init is None or init.args.kwarg is not None
             if hands_on and each in map(last_name, node.bases) and node.name not in names:
                 names.append(node.name)
+    return names
+
+
+def _reaching(given: Given, name: str, parameters: Sequence[str]) -> Iterator[tuple[str, Placed]]:
+    """What is given to a class, also by those who make a class which hands all on to it."""
+    for each in classes_handing_on(given, name):
+        yield from given.to(each, parameters)
 
 
 def _is_given_again(

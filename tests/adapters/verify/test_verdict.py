@@ -354,3 +354,15 @@ def test_what_a_module_needs_alone_is_its_hyperparameters(init, is_given):
     exec(f"class Module:\n    def __init__({init}): ...\n", made)
     given = module_arguments(made["Module"], {"hparams": {"lr": 2}})
     assert (given.get("config") == {"lr": 2}) is is_given
+
+
+@pytest.mark.parametrize(
+    ("init", "is_given"),
+    [("self, size=1", False), ("self, *, size=1", True), ("self, size=1, **hparams", False)],
+)
+def test_what_a_trial_had_its_default_for_is_no_hyperparameter(init, is_given):
+    made: dict[str, type] = {}
+    exec(f"class Module:\n    def __init__({init}): ...\n", made)
+    given = module_arguments(made["Module"], {"hparams": {"size": 2}}, ["size"])
+    assert ("size" in given) is is_given
+    assert module_arguments(made["Module"], {"hparams": {"size": 2}})["size"] == 2

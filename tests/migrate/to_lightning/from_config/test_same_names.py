@@ -40,20 +40,65 @@ def main(hparams):
     assert module_of(text, "Trial")(depth=3, global_batch_size=4).depth == 3
 
 
-@pytest.mark.parametrize(("value", "is_said"), [(1, False), (2, True)])
-def test_a_config_never_gave_it_to_the_parameter(value, is_said, tmp_path):
+@pytest.mark.parametrize(("value", "name"), [(1, "depth"), (2, "trial_depth")])
+def test_a_config_never_gave_it_to_the_parameter(value, name, tmp_path):
     (tmp_path / "const.yaml").write_text(CONFIG.format("Trial", value))
     text = rewritten(tmp_path, trial((INIT, OWN), (MODEL, DEEP)))
-    said = '"depth" is a parameter and a hyperparameter, which Determined kept apart'
-    assert (said in text) == is_said
+    assert "MIGRATE" not in text
+    assert f"self.depth = {name}\n" in text
     assert module_of(text, "Trial")(global_batch_size=4).depth == 1
 
 
-def test_a_hyperparameter_of_this_name_that_the_code_asks_for_is_another(tmp_path):
-    asked = f"{DEEP}\n        self.other = context.get_hparam('depth')"
-    made = "\n\nmake = lambda c: Trial(c, depth=7)\n"
-    text = rewritten(tmp_path, trial((INIT, OWN), (MODEL, asked)) + made)
-    assert "which Determined kept apart" in text
+ASKED = f"{DEEP}\n        self.other = context.get_hparam('depth')"
+
+
+@pytest.mark.parametrize(
+    "made",
+    ["Trial(c, depth=7)", "Trial(c, 7)", "Heir(c, depth=7)", "Other(c, 7)", "Last(c)"],
+)
+def test_a_hyperparameter_of_this_name_that_the_code_asks_for_is_another(made, tmp_path):
+    heirs = """
+
+class Heir(Trial):
+    def __init__(self, context, **rest):
+        super().__init__(context, **rest)
+
+
+class Other(Trial):
+    def __init__(self, context, deep):
+        super().__init__(context, depth=deep)
+
+
+class Last(Trial):
+    def __init__(self, context):
+        Trial.__init__(self, context, depth=[depth + 4 for depth in [3]][0])
+"""
+    text = rewritten(
+        tmp_path, trial((INIT, OWN), (MODEL, ASKED)) + f"{heirs}\n\nmake = lambda c: {made}\n"
+    )
+    assert "kept apart" not in text
+    given = made.partition("(")[2].removeprefix("c").removeprefix(", ").removesuffix(")")
+    new = given.replace("depth=", "trial_depth=")
+    hparams = "depth=2, global_batch_size=4"
+    all_given = ", ".join(filter(None, [new, hparams]))
+    scope = {}
+    exec(compile(text, "made", "exec"), scope)
+    module = eval(f"{made.partition('(')[0]}({all_given})", scope)
+    assert (module.depth, module.other) == (7, 2)
+
+
+@pytest.mark.parametrize(
+    ("own", "made"),
+    [
+        (ASKED, "getattr(sys.modules[__name__], 'Trial')(c, depth=7)"),
+        (ASKED, "Trial(c, **{'depth': 7})"),
+        (f"{ASKED}\n        print([depth for depth in (1, 2)])", "Trial(c, depth=7)"),
+        (f"{ASKED}\n        print(locals())", "Trial(c, depth=7)"),
+    ],
+)
+def test_what_cannot_be_renamed_is_marked(own, made, tmp_path):
+    text = rewritten(tmp_path, trial((INIT, OWN), (MODEL, own)) + f"\n\nmake = lambda c: {made}\n")
+    assert '"depth" is a parameter and a hyperparameter, which Determined kept apart' in text
 
 
 @pytest.mark.parametrize(
