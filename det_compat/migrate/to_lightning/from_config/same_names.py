@@ -51,11 +51,15 @@ def same_names(
     """
     init = syntax.methods(classes[scope][1]).get("__init__")
     params = [] if init is None else [*init.params.params[1:], *init.params.kwonly_params]
-    named = {each.name.value: each.default for each in params}
+    places = [each.name.value for each in params]
+    # No config has a hyperparameter of this name.
+    named = {n.name.value: n.default for n in params if "context" not in n.name.value}
+    if not named:
+        return SameNames()
     family = [each for each in hierarchy.relatives(scope) if each in classes]
-    configs = {each: configs_of(classes[each][0], each.name) for each in family if len(named) > 1}
+    configs = {each: configs_of(classes[each][0], each.name) for each in family}
     known = {n for every in configs.values() for c in every for n in c.hyperparameters.space}
-    nodes = [classes[each][1:] for each in family if len(named) > 1]
+    nodes = [classes[each][1:] for each in family]
     known.update(asked, *(config_use(*each).names for each in nodes))
     if not (names := named.keys() & known):
         return SameNames()
@@ -77,7 +81,7 @@ def same_names(
         if name in space and not _is_same(space[name], named[name])
     }
     read = {name for each in nodes for name in _read(*each)}
-    for name, value in values_given(given, scope.name, [*named]):
+    for name, value in values_given(given, scope.name, places):
         if name in names & read and name not in _names_in(value):
             apart.add(name)
     return SameNames(frozenset(names), frozenset(apart))

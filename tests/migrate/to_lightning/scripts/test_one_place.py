@@ -133,7 +133,8 @@ def test_a_trial_gets_the_hyperparameters_that_its_context_had(tmp_path):
         ("width", '{"lr": 1, "width": 2}', "3", "Heir(3, lr=1)", True),
         ("width, n=1", '{"lr": 1, "n": 2}', "3", "Heir(3, lr=1)", True),
         ("width", "hp", 'width=hp["width"]', 'Heir(width=hp["width"], **hp)', True),
-        ("global_batch_size", "hp", "3", "Heir(3, **hp)", True),
+        # It has another name than the hyperparameter by now.
+        ("global_batch_size", "hp", "3", "Heir(3, **hp)", False),
         # What has another key is no hyperparameter.
         ("width", 'c["hp"]', 'c["rows"]["all"]', '**c["hp"])', False),
         ("width", '{**c["hp"], "lr": n}', "width=n", "Heir(width=n, **{", False),
