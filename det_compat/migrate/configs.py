@@ -85,13 +85,20 @@ def hparams_of_clusters(files: Iterable[tuple[Path, bytes, bytes]]) -> Iterator[
         files: each with its text before and after.
     """
     for path, before, after in files:
-        started = (file for file, each in _found(path, "") if each.entrypoint is not None)
-        is_gone = b".trial.hparams" in before and b".trial.hparams" not in after
-        if is_gone and (file := next(started, None)) and file.name.encode() not in after:
+        if b".trial.hparams" not in before or b".trial.hparams" in after:
+            continue
+        started = (file.name for file, each in _found(path, "") if each.entrypoint is not None)
+        names = [name for name in started if name.encode() not in after]
+        if names:
+            length = ", and the length," if _NO_LENGTH.search(before) else ""
             yield (
-                f"{path}: on a cluster it had the hyperparameters of {file.name}, which nothing "
-                "gives it now; it has those that it had off one"
+                f"{path}: on a cluster it had the hyperparameters{length} of "
+                f"{' or '.join(names)}, which nothing gives it now; it has what it had off one"
             )
+
+
+#: What a script says that has its length from its config.
+_NO_LENGTH = re.compile(rb"max_length\s*=[^,\n]*\bNone\b")
 
 
 def nested_hparams(trials: Mapping[ast.ClassDef, Path]) -> frozenset[str] | None:

@@ -177,5 +177,16 @@ def test_hyperparameters_that_only_a_cluster_gave(after, entrypoint, is_said, tm
     found = [*hparams_of_clusters([(tmp_path / "train.py", before, after)])]
     assert [each.partition(": ")[2] for each in found] == [
         "on a cluster it had the hyperparameters of a.yaml, which nothing gives it now; "
-        "it has those that it had off one"
+        "it has what it had off one"
     ] * is_said
+
+
+def test_configs_that_a_script_does_not_read_off_a_cluster_are_named(tmp_path):
+    for name in ("a", "const", "local"):
+        (tmp_path / f"{name}.yaml").write_text(f"{CONFIG}entrypoint: python3 train.py\n")
+    before = (
+        b"hparams = info.trial.hparams if info else yaml.load('local.yaml')\nmax_length = None\n"
+    )
+    after = b"hparams = yaml.load('local.yaml')\nmax_length = 3\n"
+    (found,) = hparams_of_clusters([(tmp_path / "train.py", before, after)])
+    assert "it had the hyperparameters, and the length, of const.yaml or a.yaml, which" in found

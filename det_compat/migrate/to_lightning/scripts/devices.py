@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
+from det_compat.migrate.to_lightning.plan import UNUSED
 from det_compat.migrate.to_lightning.scripts.init_call import Init
 
 ONE = "devices=1"
@@ -22,9 +23,16 @@ def devices(init: Init, configs: Mapping[str, int]) -> list[str]:
     return [*init.devices] or [f"devices={n}" for n in configs.values()][:1] or [ONE]
 
 
-def are_one(told: Sequence[str]) -> bool:
-    """Whether these arguments are for one device, as far as a script says itself."""
-    return told[0] == ONE or told[0].endswith(", 1) or 1")
+def strategy(told: Sequence[str]) -> list[str]:
+    """The argument for several devices of which a batch may leave parameters without gradients.
+
+    Nothing where these arguments are for one device.
+    """
+    number = told[0].removeprefix("devices=")
+    if told[0] == ONE:
+        return []
+    is_open = told[0].endswith(", 1) or 1")
+    return [f'strategy="{UNUSED}"' + (f' if ({number}) > 1 else "auto"' if is_open else "")]
 
 
 def others(init: Init, configs: Mapping[str, int]) -> list[cst.EmptyLine]:

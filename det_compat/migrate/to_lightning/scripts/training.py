@@ -13,13 +13,13 @@ import libcst as cst
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.optimization.gradients import asks_gradients
-from det_compat.migrate.to_lightning.plan import UNUSED, LightningFile
+from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.to_lightning.scripts.asked_contexts import (
     asking_trained,
     told,
 )
 from det_compat.migrate.to_lightning.scripts.chosen import chosen, unbound
-from det_compat.migrate.to_lightning.scripts.devices import are_one, devices, only, others
+from det_compat.migrate.to_lightning.scripts.devices import devices, only, others, strategy
 from det_compat.migrate.to_lightning.scripts.given import arguments
 from det_compat.migrate.to_lightning.scripts.init_call import (
     Init,
@@ -293,8 +293,7 @@ class _Scripts(LightningTransformer):
             return None
         flags += at_end(flags[0], given)
         told = devices(init, self.file.devices)
-        if not are_one(told) and any(plan.is_partial for plan in plans):
-            flags.append(f'strategy="{UNUSED}"')
+        flags += strategy(told) if any(plan.is_partial for plan in plans) else []
         self.file.imports.new.add("import pytorch_lightning as pl")
         if "os.environ" in told[0]:
             self.file.imports.new.add("import os")
