@@ -8,6 +8,10 @@ from det_compat.migrate.results import Migration
 
 _NAMES = re.compile(r"requirements.*\.(txt|in)|environment\.ya?ml|setup\.(py|cfg)|pyproject\.toml")
 _DETERMINED = re.compile(r"""^[^#]*(?<![\w./-])determined(?![\w./-])""")
+#: Lightning 1, asked for by name: what migrate writes needs Lightning 2.
+_OLD_LIGHTNING = re.compile(
+    r"^[^#]*(?<![\w./-])(pytorch[-_])?lightning\s*(==|~=|<=?)\s*[\"']?[01]\."
+)
 
 
 def requirement_notes(migration: Migration, paths: Sequence[str], package: str) -> Iterator[str]:
@@ -35,3 +39,5 @@ def _notes(path: Path, package: str) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
         if _DETERMINED.search(line):
             yield f"{path}:{number}: the modules need {package} and no determined"
+        elif _OLD_LIGHTNING.search(line):
+            yield f"{path}:{number}: the modules need {package}>=2, and this asks for an older one"

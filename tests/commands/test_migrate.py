@@ -282,14 +282,19 @@ def test_requirements_that_name_determined_are_spoken_of(repository, package, ca
     (repository / "model_def.py").rename(inner / "model_def.py")
     (repository / "requirements.txt").write_text("numpy\ndetermined==0.19.0\n")
     (inner / "requirements-dev.txt").write_text("# determined\ndetermined-x==1\nnot/determined\n")
+    (inner / "requirements.txt").write_text(
+        "pytorch-lightning==1.2.3\nlightning>=1.9\nlightning<3\n"
+    )
     (inner / "pyproject.toml").write_text('dependencies = ["determined[all]>=0.2"]\n')
     (repository.parent / "requirements.txt").write_text("determined\n")
     more = ["--lightning", package] if package else []
     assert main(["migrate", "--to", "lightning", *more, str(repository)]) == 0
     said = [line for line in capsys.readouterr().err.splitlines() if "the modules need" in line]
     need = f"the modules need {package or 'pytorch-lightning'} and no determined"
+    newer = need.replace(" and no determined", ">=2, and this asks for an older one")
     assert said == [
         f"{inner / 'pyproject.toml'}:1: {need}",
+        f"{inner / 'requirements.txt'}:1: {newer}",
         f"{repository / 'requirements.txt'}:2: {need}",
     ]
 
