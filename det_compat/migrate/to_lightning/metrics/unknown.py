@@ -89,11 +89,42 @@ def _is_unknown(
         ]
         if value.value in summed:
             set_to = [made for made in set_to if not isinstance(made, cst.Call)] or [cst.Dict([])]
-        return not set_to or any(_is_unknown(v, method, shapes, summed, deep - 1) for v in set_to)
+        parts = [] if value.value in summed else [*_parts_set_to(value.value, method)]
+        if any(_is_part_unknown(call, at, method, shapes) for call, at in parts):
+            return True
+        is_set = bool(set_to or parts)
+        return not is_set or any(_is_unknown(v, method, shapes, summed, deep - 1) for v in set_to)
     if not isinstance(value, cst.Call) or deep == 0:
         # A single value is the loss; what an expression sets within is not followed.
         return isinstance(value, cst.Call | cst.NamedExpr)
     return _returns_unknown(value, method, shapes, deep)
+
+
+def _parts_set_to(name: str, method: cst.FunctionDef) -> Iterator[tuple[cst.Call, int]]:
+    """The calls of whose results a variable is a part, and which."""
+    for line in syntax.find(method.body, cst.Assign):
+        for target in line.targets:
+            names = [syntax.code(part) for part in syntax.parts(target.target)]
+            if isinstance(line.value, cst.Call) and len(names) > 1 and name in names:
+                yield line.value, names.index(name)
+
+
+def _is_part_unknown(call: cst.Call, at: int, method: cst.FunctionDef, shapes: Shapes) -> bool:
+    """Whether a part of what is returned is anything but a dict that is written out of numbers."""
+    called, inner = shapes.reached(call, method)
+    if called is None:
+        return True
+    values = [found.value for found in syntax.returns(called)]
+    tuples = [each.elements for each in values if isinstance(each, cst.Tuple)]
+    parts = [elements[at].value for elements in tuples if at < len(elements)]
+    dicts = [part for part in parts if isinstance(part, cst.Dict)]
+    is_known = bool(dicts) and len(dicts) == len(values)
+    shown = Shown(called, inner)
+    return not is_known or not all(
+        isinstance(entry, cst.DictElement) and shown.is_one(entry.value)
+        for each in dicts
+        for entry in each.elements
+    )
 
 
 def _returns_unknown(call: cst.Call, method: cst.FunctionDef, shapes: Shapes, deep: int) -> bool:
@@ -102,7 +133,8 @@ def _returns_unknown(call: cst.Call, method: cst.FunctionDef, shapes: Shapes, de
         # What a base returns is looked at there.
         return False
     if name == "dict":
-        return any(arg.keyword is None for arg in call.args)
+        given = (arg.value for arg in call.args if arg.keyword is None)
+        return any(_is_unknown(each, method, shapes, (), deep - 1) for each in given)
     called, inner = shapes.reached(call, method)
     if called is None:
         root, _, rest = syntax.code(call.func).partition(".")
@@ -137,6 +169,10 @@ class Shown:
         """Whether what it returns is shown to be one number."""
         values = [r.value for r in syntax.returns(self.method) if r.value is not None]
         return bool(values) and all(map(self._is_shown, values))
+
+    def is_one(self, value: cst.BaseExpression) -> bool:
+        """Whether a value of it is sure to be one number."""
+        return is_scalar(value, self._known)
 
     @property
     def _is_own(self) -> bool:

@@ -69,7 +69,7 @@ NOT_YET = 'name if name.startswith("val") else f"val_{name}": value'
             "n, found = self.measure(batch)\n        return found",
             f"1, {BOTH}",
             "loss",
-            "numbers_of(found",
+            SOME.format("found"),
         ),
         (
             'if len(batch):\n            return {"loss": batch.sum()}\n        return None',

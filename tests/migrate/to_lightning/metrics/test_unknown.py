@@ -233,3 +233,31 @@ def test_texts_of_functions_of_the_project_are_left_out_with_a_mark(line, is_mar
     made, logged = validated(tmp_path, f"        {line}\n", False)
     assert ("MIGRATE: Lightning logs numbers, and a text" in made) is is_marked
     assert "phase" not in logged
+
+
+BOTH = """\
+    def both(self, batch):
+        out = self.model(batch)
+        return torch.nn.functional.mse_loss(out, batch), {0}
+
+    def train_batch("""
+
+
+@pytest.mark.parametrize(
+    ("metrics", "is_known"),
+    [
+        ('{"positive": (out > 0).float().mean(), "rows": len(batch)}', True),
+        ('{"means": out.mean(0)}', False),
+        ('{"name": "x"}', False),
+        ('{**self.other(out), "rows": len(batch)}', False),
+        ("self.other(out)", False),
+    ],
+)
+@pytest.mark.parametrize("made", ["dict(metrics, loss=loss)", '{"loss": loss, **metrics}'])
+def test_numbers_in_a_dict_that_a_helper_returns_beside_the_loss(tmp_path, metrics, is_known, made):
+    changes = [
+        ("    def train_batch(", BOTH.replace("{0}", metrics)),
+        ("loss = self.model(batch).sum()", "loss, metrics = self.both(batch)"),
+        ('return {"loss": loss}', f"return {made}"),
+    ]
+    assert ("numbers_of" not in rewritten(tmp_path, trial(*changes))) is is_known
