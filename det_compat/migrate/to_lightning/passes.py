@@ -30,6 +30,7 @@ from det_compat.migrate.to_lightning.optimization import (
 from det_compat.migrate.to_lightning.optimization.unused import with_word_of_thawing
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.to_lightning.reducers.metrics import rewrite_reducers
+from det_compat.migrate.to_lightning.resumed import with_word_of_schedulers
 from det_compat.migrate.to_lightning.scripts import core_contexts, training
 from det_compat.migrate.to_lightning.taken import renaming
 from det_compat.migrate.to_lightning.whole.hooks import as_hooks
@@ -227,6 +228,7 @@ def rewritten(tree: cst.Module, file: LightningFile) -> cst.Module:
         if plan is None:
             return node
         node = without_secrets(without_platform(node), plan, file)
+        node = with_word_of_schedulers(node, file.elsewhere.texts)
         node = said_again(node, file.elsewhere.imported)
         node = with_data_in_setup(node, plan, file.elsewhere)
         return with_word_of_lengths(node, file.elsewhere.texts)
