@@ -3,52 +3,40 @@
 import ast
 import builtins
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
 import libcst as cst
 
-from det_compat.analysis.scopes import Class, Scope
+from det_compat.analysis.scopes import Scope
 from det_compat.catalog.support import home
-from det_compat.migrate.configs import BATCHES, configs_of, nested_hparams, of_script, step_of
+from det_compat.migrate.configs import nested_hparams, of_script, step_of
 from det_compat.migrate.refused import of_other_frameworks, without_counterparts, without_training
 from det_compat.migrate.target import Problem, Problems, Target
 from det_compat.migrate.to_context.target import old_trials
-from det_compat.migrate.to_lightning.automatic.by_hand import as_automatic
 from det_compat.migrate.to_lightning.automatic.clips import give_clips
 from det_compat.migrate.to_lightning.callbacks import taken_in_callbacks
 from det_compat.migrate.to_lightning.class_facts import (
-    ClassFacts,
-    are_decorated,
     asking_at_once,
-    calls_batch_methods,
     facts_of,
 )
 from det_compat.migrate.to_lightning.data import loaders
-from det_compat.migrate.to_lightning.data.handed_in import handed_in
-from det_compat.migrate.to_lightning.data.loader_order import Project, needs_training_loader
 from det_compat.migrate.to_lightning.early.branched import wrapped_behind
 from det_compat.migrate.to_lightning.early.kept_late import with_late_properties
 from det_compat.migrate.to_lightning.early.named_once import named_once
-from det_compat.migrate.to_lightning.from_config.arguments import parameters_of, with_default
 from det_compat.migrate.to_lightning.from_config.lookups import with_own_hyperparameters
-from det_compat.migrate.to_lightning.from_config.same_names import SameNames, same_names
-from det_compat.migrate.to_lightning.metrics.names import shared_names
 from det_compat.migrate.to_lightning.metrics.training import apart
 from det_compat.migrate.to_lightning.modes import makes_evaluating
-from det_compat.migrate.to_lightning.optimization.accumulation import accumulation, are_aggregating
 from det_compat.migrate.to_lightning.optimization.hoisting import Resolved, hoist_wraps
 from det_compat.migrate.to_lightning.optimization.mapped import of_lists, spread_maps
 from det_compat.migrate.to_lightning.optimization.optimizer_wrappers import (
     gets_closure,
     is_set_on,
-    leaves_closure,
 )
 from det_compat.migrate.to_lightning.optimization.rebound import keep_rebound
 from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
 from det_compat.migrate.to_lightning.optimization.stepping import always_made
-from det_compat.migrate.to_lightning.optimization.unused import leaves_unused
 from det_compat.migrate.to_lightning.optimization.wrapping import (
     keep_wrapped,
     name_wrapped,
@@ -59,18 +47,13 @@ from det_compat.migrate.to_lightning.passes import rewritten
 from det_compat.migrate.to_lightning.plan import (
     LightningFile,
     TrialPlan,
-    alone,
     early_methods,
-    heirs_and_mixins,
-    other_bases,
     with_own,
 )
-from det_compat.migrate.to_lightning.scripts.hyperparameters import GivenInScripts, given_in_scripts
-from det_compat.migrate.to_lightning.scripts.step_counts import steps_of_trial
+from det_compat.migrate.to_lightning.planning import REDUCER, Planner, ReadFile
 from det_compat.migrate.to_lightning.shadowed import without_shadowed
 from det_compat.migrate.to_lightning.taken.renaming import with_new_names
 from det_compat.migrate.to_lightning.taken.reserved import ATTRIBUTE_DICTS, taken_names
-from det_compat.migrate.to_lightning.unwrapped import keeps_modes
 from det_compat.migrate.to_lightning.written_out.outputs import asks_outputs
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.branches import without_questions
@@ -78,21 +61,8 @@ from det_compat.migrate.tree.elsewhere import Importers, of_samplers
 from det_compat.migrate.tree.facts import CALLBACK, Analysis, Facts, is_callback
 from det_compat.migrate.tree.file import bound_names, function_names
 from det_compat.migrate.tree.imports import tidied
-from det_compat.migrate.tree.parameters import Arguments, config_use, distinct
 from det_compat.migrate.tree.symbols import Symbols, new_name, own_name, resolve
 from det_compat.migrate.tree.transformers import CannotRewriteError
-
-_REDUCER = "det_compat.pytorch.MetricReducer"
-
-
-@dataclass(frozen=True)
-class _Source:
-    """A file as it was read: its tree with placeholders, and the trial classes in it."""
-
-    tree: cst.Module
-    symbols: Symbols
-    facts: Facts
-    trials: dict[Scope, tuple[cst.ClassDef, ClassFacts]]
 
 
 class Lightning(Target):
@@ -104,8 +74,7 @@ class Lightning(Target):
     def __init__(self, analysis: Analysis, sources: dict[Path, bytes], problems: Problems) -> None:
         super().__init__(analysis, sources, problems)
         self._hierarchy = analysis.inference.hierarchy
-        self._read: dict[Path, _Source] = {}
-        self._plans: dict[Scope, TrialPlan] = {}
+        self._read: dict[Path, ReadFile] = {}
         self._importers = Importers(sources)
         nodes = {node: path for path, node in self._trial_nodes()}
         callbacks = [*self._callback_nodes()]
@@ -125,7 +94,7 @@ class Lightning(Target):
                 continue
             with problems.of(path):
                 resolved += self._resolved(path)
-        resolved, self._settings = with_own_hyperparameters(resolved, analysis)
+        resolved, settings = with_own_hyperparameters(resolved, analysis)
         hoisted = hoist_wraps(resolved)
         if any(hoisted[file.path] is not file.tree for file in resolved):
             # Objects may keep what functions have wrapped: now those do which the trials call.
@@ -134,14 +103,11 @@ class Lightning(Target):
         for file in with_late_properties(kept, analysis):
             with problems.of(file.path):
                 self._read_file(file.path, file.tree, file.symbols)
-        self._paths = {scope: path for path, read in self._read.items() for scope in read.trials}
-        collating = any(b"collate_fn" in sources[path] for path in self._read)
-        self._arrays = loaders.collates_arrays(s.tree for s in self._read.values() if collating)
-        self._are_aggregating = are_aggregating((s.tree, s.symbols) for s in self._read.values())
+        self._planner = Planner(self._read, analysis, sources, self.elsewhere, settings)
         for path, source in self._read.items():
             with problems.of(path):
                 for scope in source.trials:
-                    self._plan(scope)
+                    self._planner.plan(scope)
         self._trials = {n: plan for each in self._read for n, plan in self._plans_of(each).items()}
 
     def trials(self, path: Path) -> list[str]:
@@ -226,15 +192,15 @@ class Lightning(Target):
             for scope in facts.classes.values()
             if scope.name in nodes and facts.is_trial(scope)
         }
-        self._read[path] = _Source(tree, symbols, facts, trials)
+        self._read[path] = ReadFile(tree, symbols, facts, trials)
 
     def _plans_of(self, path: Path) -> dict[str, TrialPlan]:
         scopes = self._read[path].trials if path in self._read else ()
-        return {scope.name: self._plans[scope] for scope in scopes}
+        return {scope.name: self._planner.plans[scope] for scope in scopes}
 
     def _meant(self, path: Path) -> dict[str, TrialPlan]:
         """The trial classes by name, as a file means them: its own, what it imports, others."""
-        if len(self._trials) == len(self._plans):
+        if len(self._trials) == len(self._planner.plans):
             return self._trials
         found: dict[str, TrialPlan] = {}
         for each in (path, *self.analysis.imported(path)):
@@ -250,11 +216,9 @@ class Lightning(Target):
             source.symbols,
             plans=self._plans_of(path),
             trials=self._meant(path),
-            every=(*self._plans.values(),),
+            every=(*self._planner.plans.values(),),
             callbacks={name for name, (every, _) in classes.items() if CALLBACK in every},
-            reducers={
-                n: _REDUCER in own for n, (every, own) in classes.items() if _REDUCER in every
-            },
+            reducers={n: REDUCER in own for n, (every, own) in classes.items() if REDUCER in every},
             functions={*dir(builtins), *function_names(source.tree)},
             made=always_made(source.tree),
             names=bound_names(self.sources[path], path),
@@ -302,170 +266,8 @@ class Lightning(Target):
         every = [each for each in self._read.values() if len(each.symbols)]
         return frozenset(name for each in every for name in asking_at_once(each.tree, each.symbols))
 
-    @cached_property
-    def _given(self) -> GivenInScripts:
-        files = [(each.tree, each.symbols) for each in self._read.values()]
-        return given_in_scripts(files, self.elsewhere.tables)
-
-    @cached_property
-    def _steps_otherwise(self) -> bool:
-        """Whether files without trials step optimizers, or one has a step of its own."""
-        helpers = (self.sources[path] for path, read in self._read.items() if not read.trials)
-        nodes = (scope.node for code in self.analysis.inference.codes for scope in code.classes)
-        has_own = any(map(leaves_closure, nodes))
-        return has_own or any(b".step_optimizer(" in each for each in helpers)
-
-    @cached_property
-    def _project(self) -> Project:
-        """What trial classes and reducers, whose methods run in their own time, may call."""
-        scopes = [scope for code in self.analysis.inference.codes for scope in code.classes]
-        reducers = {scope.name for scope in scopes if _REDUCER in self._bases(scope)[0]}
-        own = {scope.name for scope in scopes if self._hierarchy.is_trial(scope)} | reducers
-        return Project(self.sources.values(), own)
-
     def _bases(self, scope: Scope) -> tuple[set[str | None], set[str | None]]:
         """The bases of a class that are Determined's: all of them, and those that it names."""
         every = {home(name) for name in self._hierarchy.determined_bases(scope)}
         own = {home(getattr(base, "path", "")) for base in self._hierarchy.bases(scope)}
         return every, own
-
-    def _plan(self, scope: Scope) -> TrialPlan:
-        """The plan of a trial class, made after those of its bases."""
-        if scope in self._plans:
-            return self._plans[scope]
-        source = self._read[path := self._paths[scope]]
-        node, own = self._class(scope)
-        bases = self._hierarchy.bases(scope)
-        parents = [b.scope for b in bases if isinstance(b, Class) and b.scope in self._paths]
-        is_root = any(getattr(base, "path", None) for base in bases)
-        has_heirs = bool(self._hierarchy.children(scope))
-        keeps = self._calls_methods(own) or are_decorated(node)
-        is_single = not (parents or has_heirs) and is_root
-        is_whole = is_single and not keeps
-        family = [s for s in reversed(self._hierarchy.ancestors(scope)) if s in self._paths]
-        relatives = [self._class(each) for each in family]
-        family_methods = [syntax.methods(each) for each, _ in relatives]
-        models = [model for _, facts in relatives for model in facts.models]
-        methods = {name: method for own in family_methods for name, method in own.items()}
-        # What a trial hands its context to may ask for more than its own file.
-        named = map(self._read.get, self.analysis.imported(path))
-        helpers = [each for each in named if each and each.symbols and not each.trials]
-        nodes = (source.tree, *(each for each, _ in source.trials.values()))
-        every, *stepping = (len(source.symbols.calls(n, "step_optimizer")) for n in nodes)
-        steps_elsewhere = every > sum(stepping)
-        # A mixin has no parameters: what it asks for is the trial's that it is in front of.
-        takes_all = is_root and not has_heirs and all(map(self._is_plain_mixin, parents))
-        mixed = [self._read[self._paths[each]] for each in parents if takes_all]
-        around = {id(each): each for each in (source, *mixed, *helpers)}
-        configs = configs_of(path, node.name.value) if takes_all else []
-        taken = parameters_of(
-            node,
-            [(each.tree, each.symbols) for each in around.values()],
-            self.elsewhere.functions,
-            configs,
-            settings=self._settings,
-            others=[
-                other
-                for each in (source, *mixed)
-                for one, (other, _) in each.trials.items()
-                if one not in parents
-            ],
-            is_whole=takes_all,
-        )
-        if not takes_all:
-            # What one class of a family asks the config for is given to each.
-            taken = replace(taken, sections=distinct((*taken.sections, *self._asked(scope))))
-        taken = self._given.taken(node.name.value, taken, is_whole=takes_all)
-        accumulates = None
-        if is_whole and not steps_elsewhere and BATCHES not in taken.types:
-            accumulates = accumulation(
-                node, own, source.symbols, configs, in_script=self._are_aggregating
-            )
-        if accumulates is not None:
-            taken = with_default(taken, BATCHES, accumulates.batches)
-        automatic, lone = None, frozenset() if keeps else alone(scope, self._hierarchy)
-        others = heirs_and_mixins(scope, self._hierarchy) if "train_batch" in lone else None
-        can = is_root and others is not None and {*others} <= self._paths.keys()
-        if can and not (steps_elsewhere or accumulates or self._steps_otherwise):
-            found = [(self._read[self._paths[o]].symbols, *self._class(o)) for o in others or ()]
-            asked = self.elsewhere.asked
-            automatic = as_automatic(node, source.symbols, own, self._project, asked, found)
-        inits = [own["__init__"] for own in family_methods[::-1] if "__init__" in own]
-        takes_more = any(len([*syntax.find(each.params, cst.Param)]) > 2 for each in inits)
-        plans = [self._plan(parent) for parent in parents if parent is not scope]
-        is_automatic = automatic is not None or any(base.is_automatic for base in plans)
-        plan = self._plans[scope] = TrialPlan(
-            own=automatic or own,
-            parents=plans,
-            is_root=is_root,
-            is_single=is_single,
-            is_whole=is_whole,
-            alone=lone,
-            is_automatic=is_automatic,
-            arguments=taken,
-            is_mixin=not self._hierarchy.is_trial(scope),
-            other_bases=other_bases(scope, self._hierarchy),
-            arrays=is_root
-            and self._arrays
-            and not loaders.is_default_collated(methods, source.symbols),
-            needs_loader=needs_training_loader(methods, self._project),
-            leaves_unused=leaves_unused(family_methods, models, source.symbols, self.elsewhere),
-            keeps_modes=keeps_modes(family_methods, models, self.elsewhere, has_heirs),
-            accumulation=accumulates,
-            steps=1 if is_automatic else steps_of_trial(methods, [facts for _, facts in relatives]),
-            objects=handed_in(node, source.symbols, self.elsewhere.made, inits)
-            if takes_more
-            else frozenset(),
-            same_names=self._same_names(scope, taken) if takes_more else SameNames(),
-            shared_names=shared_names(
-                scope, self._hierarchy, self._paths, lambda each: self._class(each)[1]
-            ),
-        )
-        return plan
-
-    def _same_names(self, scope: Scope, taken: Arguments) -> SameNames:
-        """What a trial class takes beside its context under the name of a hyperparameter."""
-        known = {
-            each: (path, self._class(each)[0], self._read[path].symbols)
-            for each, path in self._paths.items()
-        }
-        asked = {*taken.types, *taken.needs}
-        return same_names(scope, self._hierarchy, known, self.elsewhere.made, asked)
-
-    def _is_plain_mixin(self, scope: Scope) -> bool:
-        """Whether a class has neither bases in the project nor an ``__init__``, and is no trial."""
-        node, _ = self._class(scope)
-        is_alone = len(self._hierarchy.ancestors(scope)) == 1
-        return (
-            is_alone
-            and not self._hierarchy.is_trial(scope)
-            and "__init__" not in syntax.methods(node)
-        )
-
-    @cached_property
-    def _sections(self) -> dict[Path, tuple[str, ...]]:
-        """What else than hyperparameters each file asks the config for."""
-        found = ((path, each) for path, each in self._read.items() if len(each.symbols))
-        return {path: config_use(each.tree, each.symbols).sections for path, each in found}
-
-    def _asked(self, scope: Scope) -> Iterator[str]:
-        """What else than hyperparameters the files of a family ask the config for."""
-        relatives = self._hierarchy.relatives(scope)
-        for path in dict.fromkeys(self._paths[each] for each in relatives if each in self._paths):
-            for each in (path, *self.analysis.imported(path)):
-                yield from self._sections.get(each, ())
-
-    def _class(self, scope: Scope) -> tuple[cst.ClassDef, ClassFacts]:
-        return self._read[self._paths[scope]].trials[scope]
-
-    def _calls_methods(self, own: ClassFacts) -> bool:
-        """Whether some code calls the methods that would become Lightning's."""
-        is_open = any(name.startswith("**") for name in own.methods.get("train_batch", []))
-        return is_open or self._calls_batch_methods
-
-    @cached_property
-    def _calls_batch_methods(self) -> bool:
-        return any(
-            calls_batch_methods(each.tree, of_trials=bool(each.trials))
-            for each in self._read.values()
-        )
