@@ -15,6 +15,7 @@ from det_compat.migrate.to_lightning import callbacks, trial_class
 from det_compat.migrate.to_lightning.automatic.fit_alone import with_steps_in_fit
 from det_compat.migrate.to_lightning.context import attributes, members, names
 from det_compat.migrate.to_lightning.data import loaders
+from det_compat.migrate.to_lightning.data.shared_out import with_word_of_ranks
 from det_compat.migrate.to_lightning.data.sized import with_word_of_lengths
 from det_compat.migrate.to_lightning.data.start_methods import said_again
 from det_compat.migrate.to_lightning.data.started import with_data_in_setup
@@ -228,7 +229,7 @@ def rewritten(tree: cst.Module, file: LightningFile) -> cst.Module:
         if plan is None:
             return node
         node = without_secrets(without_platform(node), plan, file)
-        node = with_word_of_schedulers(node, file.elsewhere.texts)
+        node = with_word_of_schedulers(with_word_of_ranks(node), file.elsewhere.texts)
         node = said_again(node, file.elsewhere.imported)
         node = with_data_in_setup(node, plan, file.elsewhere)
         return with_word_of_lengths(node, file.elsewhere.texts)

@@ -28,6 +28,8 @@ _WHOLE = (
 )
 #: The comment on a loader of torch's, all of which Determined gave each process.
 _EACH = "# several processes share this out, unless pl.Trainer(use_distributed_sampler=False)"
+#: The comment where data are shared out before there is a Trainer.
+RANKS = "# ddp_spawn and ddp_fork make this in one process for all: move it to setup() for them"
 _TRAINING, _VALIDATION = "build_training_data_loader", "build_validation_data_loader"
 #: Data that are only iterated over, in any order of their own; Lightning takes them as they are.
 _STREAMS = words("IterableDataset IterDataPipe ChainDataset WebDataset")
@@ -341,3 +343,29 @@ class _Loaders:
             if any(self._streams(each.rpartition(".")[2], seen | {name}) for each in made):
                 return True
         return False
+
+
+def with_word_of_ranks(node: cst.ClassDef) -> cst.ClassDef:
+    """A module with a comment where it shares out data as it is made, by the rank of its process.
+
+    A launcher starts each process with its rank; what forks or spawns makes the module before that.
+    """
+    own = syntax.methods(node)
+    early = {id(own[name]) for name in reachable(own, "__init__")}
+
+    def said(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
+        args = (arg for call in syntax.find(line, cst.Call) for arg in call.args)
+        is_shared = any(
+            arg.keyword is not None
+            and arg.keyword.value == "rank"
+            and syntax.code(arg.value) == "rank_zero_only.rank"
+            for arg in args
+        )
+        return above(line, [cst.EmptyLine(comment=cst.Comment(RANKS))]) if is_shared else line
+
+    def in_method(method: cst.FunctionDef) -> cst.FunctionDef:
+        return syntax.each(method, cst.SimpleStatementLine, said)
+
+    for method in (each for each in own.values() if id(each) in early):
+        node = syntax.with_node(node, method, in_method(method))
+    return node

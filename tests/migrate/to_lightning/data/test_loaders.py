@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from det_compat.migrate.to_lightning.data.shared_out import RANKS
 from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
 
@@ -175,9 +176,11 @@ def test_a_loader_that_a_trial_goes_through_itself_stays_shared_out(tmp_path):
     made = rewritten(tmp_path, trial(("self.context = context\n", given)))
     adapted = "adapted_loader(DataLoader([]), repeat=False, num_replicas=self.hparams.world_size, "
     assert adapted in " ".join(made.split()).replace("( ", "(")
+    # Where processes are no processes of a launcher, all have one rank by then.
+    assert f"        {RANKS}\n        self.more = adapted_loader(" in made
     own = trial(("DataLoader([], batch_size=4)", f"DataLoader([]).get_data_loader({share})"))
     made = rewritten(tmp_path, own.replace("=context.", "=self.context."))
-    assert "        return DataLoader([])\n" in made
+    assert "        return DataLoader([])\n" in made and RANKS not in made
 
 
 @pytest.mark.parametrize(
