@@ -107,8 +107,12 @@ class Given:
         for call, scope in self.calls.get("__init__", ()):
             owner, of = self._class.get(scope), getattr(call.func, "value", None)
             is_super = isinstance(of, ast.Call) and called(of) == "super"
-            if owner and is_super and name in map(last_name, owner.bases):
-                yield from self._arguments(call, call.args, parameters, scope)
+            if not owner or name not in map(last_name, owner.bases):
+                continue
+            # One that names its base gives the object first.
+            if is_super or last_name(of) == name:
+                args = call.args if is_super else call.args[1:]
+                yield from self._arguments(call, args, parameters, scope)
 
     def standing_for(
         self,

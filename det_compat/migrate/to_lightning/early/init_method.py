@@ -385,7 +385,9 @@ def _rest(call: cst.Call, plan: TrialPlan, symbols: Symbols) -> str:
     if any(own.hands_rest_on for own in mixins):
         unsaved |= {name for own in mixins for name in own.methods.get("__init__", ())}
     taken, given = [], set[str]()
-    for index, arg in enumerate(call.args):
+    # One that names its base gives the object first.
+    args = call.args if is_init_of_next(call) else call.args[1:]
+    for index, arg in enumerate(args):
         place = places[index] if index < len(places) and not arg.star else ""
         name = arg.keyword.value if arg.keyword is not None else place
         given.add(name)

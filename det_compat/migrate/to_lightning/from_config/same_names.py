@@ -11,7 +11,7 @@ from pathlib import Path
 import libcst as cst
 
 from det_compat.analysis.classes import Hierarchy
-from det_compat.analysis.expressions import walked
+from det_compat.analysis.expressions import called, last_name, literal
 from det_compat.analysis.given.again import values_given
 from det_compat.analysis.given.values import Given
 from det_compat.analysis.scopes import Scope
@@ -82,7 +82,7 @@ def same_names(
     }
     read = {name for each in nodes for name in _read(*each)}
     for name, value in values_given(given, scope.name, places):
-        if name in names & read and name not in _names_in(value):
+        if name in names & read and not _is_of_name(value, name):
             apart.add(name)
     return SameNames(frozenset(names), frozenset(apart))
 
@@ -95,16 +95,20 @@ def _is_same(value: object, default: cst.BaseExpression | None) -> bool:
     return isinstance(value, Const) and default is not None and value.value == known
 
 
-def _names_in(value: ast.expr) -> set[str]:
-    found = set[str]()
-    for node in walked(value):
-        if isinstance(node, ast.Attribute):
-            found.add(node.attr)
-        elif isinstance(node, ast.Name):
-            found.add(node.id)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found.add(node.value)
-    return found
+def _is_of_name(value: ast.expr, name: str) -> bool:
+    """Whether an expression is a hyperparameter of this name as it is, or as another type."""
+    if isinstance(value, ast.Call):
+        last = called(value)
+        if last in _TYPES and len(value.args) == 1:
+            return _is_of_name(value.args[0], name)
+        is_asked = last in ("get_hparam", "get", "pop") and bool(value.args)
+        return is_asked and literal(value.args[0]) == name
+    if isinstance(value, ast.Subscript):
+        return literal(value.slice) == name
+    return last_name(value) == name
+
+
+_TYPES = ("int", "float", "str", "bool")
 
 
 def _read(node: cst.ClassDef, symbols: Symbols) -> tuple[str, ...]:

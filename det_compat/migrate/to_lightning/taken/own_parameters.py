@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 import libcst as cst
 
@@ -15,6 +16,11 @@ from det_compat.migrate.target import Target
 from det_compat.migrate.to_lightning.from_config.same_names import same_names
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols, new_name, resolve
+
+#: How a docstring begins to speak of a parameter.
+_SAID_OF = r"(?m)^(\s*(?::param\s+(?:\w+\s+)?)?){}(?=\s*[:(])"
+
+_Documented = TypeVar("_Documented", cst.ClassDef, cst.FunctionDef)
 
 #: An ``__init__`` that takes more than a context.
 _TAKING = re.compile(rb"def __init__\(\s*self\s*,[^()]*,\s*\w")
@@ -155,7 +161,7 @@ class _Renaming(cst.CSTTransformer):
             return updated
         made = init.visit(_Variables(own))
         assert isinstance(made, cst.FunctionDef)
-        return syntax.with_node(updated, init, made)
+        return _with_docstring(syntax.with_node(updated, init, _with_docstring(made, own)), own)
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.Call:
         owner, _, last = syntax.code(original.func).rpartition(".")
@@ -173,6 +179,24 @@ class _Renaming(cst.CSTTransformer):
             for arg in updated.args
         ]
         return updated.with_changes(args=args) if new else updated
+
+
+def _with_docstring(node: _Documented, new: Mapping[str, str]) -> _Documented:
+    """A class or method whose docstring says of parameters what they are called now."""
+    body = [*syntax.body_of(node)]
+    if not syntax.has_docstring(body):
+        return node
+
+    def renamed(text: cst.SimpleString) -> cst.SimpleString:
+        value = text.value
+        for old, name in new.items():
+            value = re.sub(
+                rf"(?m)^(\s*(?::param\s+(?:\w+\s+)?)?){old}(?=\s*[:(])", rf"\g<1>{name}", value
+            )
+        return text.with_changes(value=value)
+
+    body[0] = syntax.each(body[0], cst.SimpleString, renamed)
+    return syntax.with_body(node, body)
 
 
 class _Variables(cst.CSTTransformer):

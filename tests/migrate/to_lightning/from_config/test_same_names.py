@@ -120,6 +120,21 @@ class Heir(Trial):
     assert module_of(text, "Heir")(**module.hparams).depth == depth
 
 
+def test_an_heir_that_names_its_base_gives_it_by_place(tmp_path):
+    heir = """
+
+class Heir(Trial):
+    def __init__(self, context):
+        Trial.__init__(self, context, context.get_hparam("depth") + 1)
+"""
+    own = 'def __init__(self, context, depth=1):\n        """depth: of the model."""'
+    text = rewritten(tmp_path, trial((INIT, own), (MODEL, ASKED)) + heir)
+    assert "MIGRATE" not in text and '"""trial_depth: of the model."""' not in text
+    made = module_of(text, "Heir")(depth=2, global_batch_size=4)
+    again = module_of(text, "Heir")(**made.hparams)
+    assert (made.depth, made.other) == (again.depth, again.other) == (3, 2)
+
+
 @pytest.mark.parametrize("given", ['metric="none"', '"none"'])
 def test_what_an_heir_gives_by_itself_is_given_once(given, tmp_path):
     heir = f"""
