@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from det_compat.analysis.expressions import walked
+from det_compat.analysis.expressions import decorators, walked
 from det_compat.catalog.members import TELLTALE
 from det_compat.migrate.review.project import (
     Code,
@@ -153,8 +153,8 @@ def _reads(node: ast.ClassDef) -> Iterator[tuple[str, int]]:
 def _own_reads(method: ast.FunctionDef) -> Iterator[tuple[str, int]]:
     """The attributes of its object that a method reads or sets, each with its line."""
     given = [*method.args.posonlyargs, *method.args.args]
-    own = given[0].arg if given else None
-    for each in walked(method):
+    own = given[0].arg if given and "staticmethod" not in decorators(method) else None
+    for each in walked(method) if own is not None else ():
         if isinstance(each, ast.Attribute) and getattr(each.value, "id", "") == own:
             yield from () if each.attr.startswith("__") else [(each.attr, each.lineno)]
 

@@ -87,6 +87,22 @@ def comments(folder: Path, before: str, after: str, **others: str) -> list[str]:
         ),
         pytest.param(
             """
+            class Settings:
+                @staticmethod
+                def of(context):
+                    return context.get_hparam("rate")
+            """,
+            """
+            class Settings:
+                @staticmethod
+                def of(context):
+                    return context.hparams.rate
+            """,
+            [],
+            id="what a static method is given is no object of its class",
+        ),
+        pytest.param(
+            """
             class T(pytorch.PyTorchTrial):
                 def train_batch(self, batch, model):
                     return self.context.get_hparam("rate")

@@ -25,6 +25,8 @@ _SPLITTING = ("random_split", "Subset")
 _PLAIN = frozenset(name for of in (str, int, float, list, dict, tuple, set) for name in dir(of))
 #: Annotations of what is no plain value.
 _ANNOTATED = re.compile(r"\b(Module|DataModule|Dataset|DataLoader|Callable|[Tt]ype\[)|^[Tt]ype$")
+#: How what a script goes on with is filled: no value that a trial is made with.
+_FILLING = ("append", "extend", "insert", "update", "setdefault")
 #: What models alone are asked for.
 _OF_MODELS = ("parameters", "named_parameters", "state_dict")
 
@@ -66,7 +68,7 @@ def handed_in(
             used += [] if not call.args or call.args[0].keyword else [call.args[0].value]
         elif symbols.method(call) in _WRAPPING or name in _SPLITTING:
             used += [arg.value for arg in call.args[:1]]
-        elif name in _OF_MODELS:
+        elif name in _OF_MODELS or name in _FILLING:
             used.append(syntax.expression(owner) if owner else None)
     for method in NAMES:
         lines = syntax.returns(own[method]) if method in own else []

@@ -21,7 +21,7 @@ from det_compat.migrate.to_lightning.data.done_once import is_text, leave_out_sh
 from det_compat.migrate.to_lightning.moving.set_first import reading_own
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import parsed, variables_of
-from det_compat.migrate.tree.trial_attributes import VALIDATING, attributes_made
+from det_compat.migrate.tree.trial_attributes import VALIDATING, attributes_made, reachable
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -216,7 +216,14 @@ def needs_training_loader(own: Mapping[str, cst.FunctionDef], project: Project) 
     # Callbacks have hooks of their own, and ask the trial for what it has.
     hooks = (f for name in VALIDATING for f, is_method in project.functions[name] if is_method)
     read = _traces(project, methods, VALIDATING, [*hooks]).read
-    return bool((late - attributes_made(own, "__init__")) & read)
+    # What __init__ has made may be what the loader asks, but not where the loader makes it anew.
+    return bool((late - (attributes_made(own, "__init__") - _made_anew(own))) & read)
+
+
+def _made_anew(own: Mapping[str, cst.FunctionDef]) -> set[str]:
+    """The attributes that only making the training loader sets, by methods of its own."""
+    names = {*reachable(own, _TRAINING_LOADER)} - {*reachable(own, "__init__")}
+    return attributes_made({name: own[name] for name in names}, _TRAINING_LOADER)
 
 
 def _leave_out_set_anew(project: Project, own: Mapping[str, _Function]) -> None:

@@ -95,11 +95,18 @@ def _kept(method: cst.FunctionDef, symbols: Symbols) -> Iterator[tuple[str, str]
     wrapped &= syntax.local_names(method) - {syntax.self_name(method)}
     pairs = [pair for line in syntax.find(method, cst.Assign) for pair in syntax.pairs(line)]
     texts = [*map(syntax.code, wraps)]
-    aliases = {syntax.code(to) for to, value in pairs if syntax.names_in(value) & wrapped}
+    aliases = {
+        syntax.code(to)
+        for to, value in pairs
+        if syntax.names_in(value) & wrapped and not _COPIES.search(syntax.code(value))
+    }
     for name, value, is_whole in attributes_set(method):
         to = f"{syntax.self_name(method)}.{name}"
         is_wrapped = any(re.search(rf"\b{re.escape(to)}\b", text) for text in texts)
         if is_whole and not is_wrapped and to not in aliases and "wrap_model" not in value:
+            # What a variable is called by is kept by an attribute, too.
+            for each in wrapped:
+                value = re.sub(rf"(?<![\w.]){each}\b", f"self.{each}", value)
             yield name, value
 
 

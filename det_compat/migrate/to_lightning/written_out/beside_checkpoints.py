@@ -94,9 +94,9 @@ def _adds(
     method: cst.FunctionDef, folder: str, own: Mapping[str, cst.FunctionDef], above: tuple[str, ...]
 ) -> bool:
     calls = [*syntax.find(method.body, cst.Call)]
-    # Python's own list() and iter() read no folder, and those of other names may.
+    # Python's own list() and iter() read no folder, nor does what makes a list of an object.
     named = {syntax.code(call.func) for call in calls} - {"list", "iter"}
-    names = {name.rpartition(".")[2].lower() for name in named}
+    names = {name.rpartition(".")[2].lower() for name in named} - {"to_list", "tolist", "aslist"}
     parts = {part for name in names for part in name.strip("_").split("_")}
     text = syntax.code(method)
     if parts & _READING or "state_dict.pth" in text or "subprocess" in text:

@@ -61,6 +61,8 @@ def test_data_and_models_are_no_hyperparameters(given, changes, tmp_path):
         ("self.x = x; self.n = self.x.shape[0]", 'ignore=["x"]'),
         ("self.x = x; self.n = self.x.items()", ""),
         ("self.n = x.upper() + x.real", ""),
+        # A list that a script goes on with.
+        ("self.x = x; self.x.append(1)", 'ignore=["x"]'),
         ("x = torch.tensor(x); self.n = x.mean()", ""),
     ],
 )

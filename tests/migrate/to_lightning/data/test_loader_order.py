@@ -39,7 +39,8 @@ def needs(lines: dict[str, str], *files: bytes) -> bool:
         ("self.files = list()", "val_loader: return self.files", True),
         ("self.files = list()", "val_loader: return self.others", False),
         ("self.best = 1", "val_loader: return self.best", True),
-        ("self.best = 1", "judge: return self.best", False),
+        # What __init__ has made is not what the loader leaves.
+        ("self.best = 1", "judge: return self.best", True),
         ("self.names = cut()", "judge: return self.names", True),
         ("self.kept[0] = 1", "judge: return self.kept", True),
         ("self.scaler.fit(1)", "val_loader: return self.scaler.transform(2)", True),

@@ -121,6 +121,16 @@ def test_parameters_that_no_batch_reaches_are_spoken_of(changes, is_said, tmp_pa
 
 
 @pytest.mark.parametrize(
+    ("kept", "is_said"), [("copy.deepcopy(net)", True), ("[net]", False), ("net.weight", False)]
+)
+def test_a_copy_of_what_a_variable_has_and_is_wrapped(kept, is_said, tmp_path):
+    made = "net = torch.nn.Linear(2, 1)\n        self.model = context.wrap_model(net)\n"
+    model = "self.model = context.wrap_model(torch.nn.Linear(2, 1))\n"
+    source = trial((model, f"{made}        self.other = {kept}\n"))
+    assert (SAID in rewritten(tmp_path, f"import copy\n{source}")) is is_said
+
+
+@pytest.mark.parametrize(
     ("key", "is_said"), [('"loss_box_reg"', True), ('"loss"', False), ("0", False)]
 )
 @pytest.mark.parametrize("has_variable", [True, False])

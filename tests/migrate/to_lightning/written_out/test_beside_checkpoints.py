@@ -54,6 +54,7 @@ def watching(
         'with open(os.path.join(folder, "a.json"), "w") as f:\n            json.dump({}, f)',
         'with open(folder + "/a.json", "w") as f:\n            json.dump(list(range(3)), f)',
         "self.trial.tokenizer.save_pretrained(folder)",
+        "json.dump(self.trial.names.to_list(), open(folder + '/a.json', 'w'))",
         'self.path = folder + "/a.txt"; print(self.path, file=open(self.path, mode="w"))',
         'with (pathlib.Path(folder) / "a.json").open("w") as f:\n            json.dump({}, f)',
         'gzip.open(os.path.join(folder, "a.gz"), "wb").write(b"a")',
