@@ -228,7 +228,9 @@ class _Scripts(cst.CSTTransformer):
         is_changed = isinstance(found, cst.Name) and self._may_change(found.value)
         if is_changed:
             start += _ONE.format(searcher.text)
-            later = "".join(f'    "{name}",\n' for name in _KEPT if name not in config.parts)
+            # A step of a config that says none has as many batches as Determined took for one.
+            asked = (*_KEPT, *(_STEPS if config.batches == _BATCHES else ()))
+            later = "".join(f'    "{name}",\n' for name in asked if name not in config.parts)
             start += _LATER.format(config.text, later) if later else ""
         if (number := self._devices(config, is_changed)) and not self._is_local(given):
             start += f"{on_devices(number)}\n"

@@ -243,6 +243,15 @@ def test_what_may_make_a_config_a_search_is_asked_at_run_time(tmp_path, change, 
     assert (devices in after) is bool(may_search)
 
 
+def test_a_config_that_may_change_the_batches_of_a_step_is_refused(tmp_path):
+    counted = CREATED.replace('"max_length": {"batches": 20}', '"max_steps": 20')
+    source = counted.replace("# all", "config.update(more())\n# all").replace("local=True, ", "")
+    after = made(tmp_path, source, "lightning")
+    assert '    "scheduling_unit",\n    "batches_per_step",\n}:\n' in after
+    said = source.replace('"data": {', '"batches_per_step": 5, "data": {')
+    assert '    "batches_per_step",\n' not in made(tmp_path, said, "lightning")
+
+
 def test_configs_of_keywords(tmp_path):
     source = CREATED.replace('"searcher": {"name": "single", ', '"searcher": dict(name="single", ')
     source = source.replace('"max_length": {"batches": 20}}', "max_length=dict(batches=20))")

@@ -42,7 +42,14 @@ def on_own_gpu(node: cst.ClassDef, early: Collection[str], symbols: Symbols) -> 
             small, target = syntax.simple(line), syntax.target_of(line) or ""
             value, attribute = getattr(small, "value", None), target.removeprefix(f"{me}.")
             is_kept = attribute != target and attribute.isidentifier()
-            if value is None or not is_kept or not gpu.asked.search(syntax.code(value)):
+            if value is None or not gpu.asked.search(syntax.code(value)):
+                return line
+            if target.isidentifier() and method.name.value != "__init__":
+                # Who calls the method may keep what it has made.
+                _, maker = anywhere(gpu.without(value), symbols, makers)
+                said = [cst.EmptyLine(comment=cst.Comment(_SAID))] if is_tensor(maker) else []
+                return above(line, said)
+            if not is_kept:
                 return line
             set_to = [each for to, each in every if syntax.code(to) == target]
             found = [anywhere(gpu.without(each), symbols, makers)[1] for each in set_to]

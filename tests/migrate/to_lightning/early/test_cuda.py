@@ -90,3 +90,20 @@ def test_a_validation_that_is_no_loop_of_the_step_does_so_too(tmp_path):
         tmp_path, trial((start + '        return {"error": self.model(batch).sum()}\n', whole))
     )
     assert "                x, y = x.to(self.device), y.to(self.device)\n" in made
+
+
+def test_what_a_method_makes_on_the_gpu_before_training_is_spoken_of(tmp_path):
+    method_ = """\
+    def means(self, values):
+        mean = torch.tensor(values).cuda()
+        count = len(values)
+        return mean / count
+
+    def evaluate_batch(self, batch):
+"""
+    kept = "lr=0.1))\n        self.mean = self.means([1.0, 2.0])\n"
+    changes = (("    def evaluate_batch(self, batch):\n", method_), ("lr=0.1))\n", kept))
+    made = rewritten(tmp_path, trial(*changes))
+    said = "        # on the first GPU in each process: Lightning sets that of the process after"
+    assert f"{said} __init__\n        mean = torch.tensor(values).cuda()\n        count" in made
+    assert made.count(said) == 1
