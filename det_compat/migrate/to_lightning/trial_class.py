@@ -280,7 +280,12 @@ class _Rewriting:
         first = ("__init__", "build_validation_data_loader")
         kept = surely(plan.own.reducers, plan, self.own, *first)
         reducers = reducer_hooks(kept, odd, callbacks_update=updating, are_others=more)
-        if not plan.is_mixin and plan.keeps_modes and plan.knows_models:
+        bases = (base for base in plan.parents if not base.is_mixin)
+        has_hooks = not (updating and reducers) and any(
+            base.keeps_modes and base.knows_models and base.all_models == plan.all_models
+            for base in bases
+        )
+        if not plan.is_mixin and plan.keeps_modes and plan.knows_models and not has_hooks:
             models = modes.with_modes(plan.all_models, self.own, self.file.elsewhere)
             mode, back = modes.validation_hooks(models)
             if updating and reducers:

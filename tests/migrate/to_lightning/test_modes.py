@@ -179,6 +179,27 @@ def test_a_model_that_is_not_wrapped_stays_in_its_mode_where_callbacks_update_re
     assert "super().on_validation" not in made
 
 
+@pytest.mark.parametrize(
+    ("more", "count"),
+    [("", 1), ("self.own = context.wrap_model(torch.nn.Linear(2, 1))", 2)],
+)
+def test_an_heir_has_the_hooks_of_its_base_where_it_wraps_no_more(tmp_path, more, count):
+    heir = f"""
+
+class Heir(Trial):
+    def __init__(self, context):
+        super().__init__(context)
+        {more or "pass"}
+"""
+    kept = "self.teacher = torch.nn.BatchNorm1d(2)\n\n    def build_training"
+    changes = (
+        ("\n    def build_training", f"        {kept}"),
+        ("self.model(batch).sum()}", "self.model(self.teacher(batch)).sum()}"),
+    )
+    made = rewritten(tmp_path, trial(*changes) + heir)
+    assert made.count("def on_validation_model_eval") == count
+
+
 @pytest.mark.parametrize("trains", [True, False])
 def test_a_mode_that_a_validation_sets_is_there_in_training(tmp_path, trains):
     changes = [
