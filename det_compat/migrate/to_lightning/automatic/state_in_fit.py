@@ -45,7 +45,9 @@ def with_state_in_fit(tree: cst.Module, file: LightningFile) -> cst.Module:
         if isinstance(target, cst.Attribute) and not syntax.is_name(target.value, "self")
     }
     families: dict[str, Moving] = {}
-    for name, plan in {**file.trials, **file.plans}.items():
+    # Callbacks of a file may be those of any trial.
+    plans = {**file.trials, **file.plans} if callbacks else file.plans
+    for name, plan in plans.items():
         family = [p for p in (*file.every, *file.trials.values(), plan) if plan in p.ancestors]
         own: dict[str, cst.FunctionDef] = {}
         for each in dict.fromkeys(a for p in family for a in reversed(p.ancestors)):

@@ -12,6 +12,7 @@ import libcst as cst
 from det_compat.analysis.expressions import last_name
 from det_compat.analysis.given.again import classes_handing_on
 from det_compat.analysis.scopes import Scope
+from det_compat.migrate.configs import configs_of
 from det_compat.migrate.target import Target
 from det_compat.migrate.to_lightning.from_config.same_names import same_names
 from det_compat.migrate.tree import syntax
@@ -56,7 +57,7 @@ class OwnParameters(Target):
             for scope in (each.classes.values() if each is not None else ())
             if each is not None and each.is_trial(scope)
         }
-        if not any(len([*_parameters(scope.node)]) > 1 for scope in paths):
+        if not any(self._may_differ(scope, paths) for scope in paths):
             return {}
         found: dict[Scope, tuple[Path, cst.ClassDef, Symbols]] = {}
         for path in dict.fromkeys(paths.values()):
@@ -68,6 +69,17 @@ class OwnParameters(Target):
                 if scope.name in nodes:
                     found[scope] = (path, nodes[scope.name], symbols)
         return found
+
+    def _may_differ(self, scope: Scope, paths: Mapping[Scope, Path]) -> bool:
+        """Whether a class takes something by a name that stands for a hyperparameter, too."""
+        names = {name for name in _parameters(scope.node) if "context" not in name}
+        quoted = {f"{quote}{name}{quote}".encode() for name in names for quote in "\"'"}
+        if any(each in text for text in self.sources.values() for each in quoted):
+            return True
+        family = self.analysis.inference.hierarchy.relatives(scope) if names else ()
+        known = ((paths[each], each.name) for each in family if each in paths)
+        configs = (config for each in known for config in configs_of(*each))
+        return any(not names.isdisjoint(config.hyperparameters.space) for config in configs)
 
     @cached_property
     def _heirs(self) -> dict[str, frozenset[str]]:
