@@ -74,7 +74,9 @@ class OwnParameters(Target):
         """Whether a class takes something by a name that stands for a hyperparameter, too."""
         names = {name for name in _parameters(scope.node) if "context" not in name}
         quoted = {f"{quote}{name}{quote}".encode() for name in names for quote in "\"'"}
-        if any(each in text for text in self.sources.values() for each in quoted):
+        # This one is asked for by methods of its own.
+        is_asked = any(each in text for text in self.sources.values() for each in quoted)
+        if is_asked or "global_batch_size" in names:
             return True
         family = self.analysis.inference.hierarchy.relatives(scope) if names else ()
         known = ((paths[each], each.name) for each in family if each in paths)
