@@ -19,24 +19,11 @@ def given_again(given: Given, name: str, parameters: Sequence[str]) -> frozenset
         parameters: of its ``__init__``, without ``self``.
     """
     places: dict[str, list[Placed]] = {}
-    for to, placed in _reaching(given, name, parameters):
+    for to, placed in values_given(given, name, parameters):
         places.setdefault(to, []).append(placed)
     return frozenset(
         to for to, made in places.items() if all(_is_given_again(given, each) for each in made)
     )
-
-
-def values_given(
-    given: Given, name: str, parameters: Sequence[str]
-) -> Iterator[tuple[str, ast.expr]]:
-    """What the parameters of a class are given wherever it is made, also by what derives from it.
-
-    Args:
-        given: what is made in all files.
-        name: of the class.
-        parameters: of its ``__init__``, without ``self``.
-    """
-    return ((to, value) for to, (value, _) in _reaching(given, name, parameters))
 
 
 def classes_handing_on(given: Given, name: str) -> list[str]:
@@ -51,8 +38,16 @@ def classes_handing_on(given: Given, name: str) -> list[str]:
     return names
 
 
-def _reaching(given: Given, name: str, parameters: Sequence[str]) -> Iterator[tuple[str, Placed]]:
-    """What is given to a class, also by those who make a class which hands all on to it."""
+def values_given(
+    given: Given, name: str, parameters: Sequence[str]
+) -> Iterator[tuple[str, Placed]]:
+    """What the parameters of a class are given wherever it is made, also by what derives from it.
+
+    Args:
+        given: what is made in all files.
+        name: of the class.
+        parameters: of its ``__init__``, without ``self``.
+    """
     for each in classes_handing_on(given, name):
         yield from given.to(each, parameters)
 

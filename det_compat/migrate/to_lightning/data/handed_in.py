@@ -15,7 +15,7 @@ from det_compat.analysis.given.written import objects_given
 from det_compat.migrate.to_lightning.data.loaders import NAMES
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
-from det_compat.migrate.tree.trial_attributes import values_set
+from det_compat.migrate.tree.trial_attributes import reachable, values_set
 
 _WRAPPING = ("wrap_model", "wrap_optimizer", "wrap_lr_scheduler", "wrap_reducer")
 #: What is given to a loader besides numbers.
@@ -25,8 +25,8 @@ _SPLITTING = ("random_split", "Subset")
 _PLAIN = frozenset(name for of in (str, int, float, list, dict, tuple, set) for name in dir(of))
 #: Annotations of what is no plain value.
 _ANNOTATED = re.compile(r"\b(Module|DataModule|Dataset|DataLoader|Callable|[Tt]ype\[)|^[Tt]ype$")
-#: How what a script goes on with is filled: no value that a trial is made with.
-_FILLING = ("append", "extend", "insert", "update", "setdefault")
+#: How a list is filled with which a script goes on.
+_FILLING = ("append", "extend", "insert")
 #: What models alone are asked for.
 _OF_MODELS = ("parameters", "named_parameters", "state_dict")
 
@@ -61,6 +61,8 @@ def handed_in(
     kept = ((syntax.code(to), syntax.code(value)) for to, value in values_set(own["__init__"]))
     names = taken | {to: value for to, value in kept if value in taken and "." in to}
     used: list[cst.BaseExpression | None] = []
+    # What is filled as the trial is made may be a setting.
+    made = {c for n in reachable(own, "__init__") for c in syntax.find(own[n], cst.Call)}
     for call in syntax.find(node, cst.Call):
         owner, _, name = syntax.code(call.func).rpartition(".")
         if (symbols.path(call.func) or name).endswith("DataLoader"):
@@ -68,7 +70,7 @@ def handed_in(
             used += [] if not call.args or call.args[0].keyword else [call.args[0].value]
         elif symbols.method(call) in _WRAPPING or name in _SPLITTING:
             used += [arg.value for arg in call.args[:1]]
-        elif name in _OF_MODELS or name in _FILLING:
+        elif name in _OF_MODELS or (name in _FILLING and call not in made):
             used.append(syntax.expression(owner) if owner else None)
     for method in NAMES:
         lines = syntax.returns(own[method]) if method in own else []

@@ -351,21 +351,15 @@ def with_word_of_ranks(node: cst.ClassDef) -> cst.ClassDef:
     A launcher starts each process with its rank; what forks or spawns makes the module before that.
     """
     own = syntax.methods(node)
-    early = {id(own[name]) for name in reachable(own, "__init__")}
 
     def said(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
-        args = (arg for call in syntax.find(line, cst.Call) for arg in call.args)
-        is_shared = any(
-            arg.keyword is not None
-            and arg.keyword.value == "rank"
-            and syntax.code(arg.value) == "rank_zero_only.rank"
-            for arg in args
-        )
+        args = [arg for call in syntax.find(line, cst.Call) for arg in call.args if arg.keyword]
+        texts = {syntax.code(arg.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for arg in args}
+        is_shared = any("".join(text.split()) == "rank=rank_zero_only.rank" for text in texts)
         return above(line, [cst.EmptyLine(comment=cst.Comment(RANKS))]) if is_shared else line
 
-    def in_method(method: cst.FunctionDef) -> cst.FunctionDef:
-        return syntax.each(method, cst.SimpleStatementLine, said)
-
-    for method in (each for each in own.values() if id(each) in early):
-        node = syntax.with_node(node, method, in_method(method))
+    for name in reachable(own, "__init__"):
+        node = syntax.with_node(
+            node, own[name], syntax.each(own[name], cst.SimpleStatementLine, said)
+        )
     return node

@@ -4,6 +4,7 @@ Determined kept the two apart: it gave nothing but the context, whatever a confi
 """
 
 import ast
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from det_compat.analysis.scopes import Scope
 from det_compat.config.hyperparameters import Const
 from det_compat.migrate.configs import configs_of
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.parameters import config_use
+from det_compat.migrate.tree.parameters import ConfigUse, config_use
 from det_compat.migrate.tree.symbols import Symbols
 
 #: What is said of those that may have had two values.
@@ -61,6 +62,9 @@ def same_names(
     known = {n for every in configs.values() for c in every for n in c.hyperparameters.space}
     nodes = [classes[each][1:] for each in family]
     known.update(asked, *(config_use(*each).names for each in nodes))
+    # What is looked up in all hyperparameters, by a method for example, stands there as a text.
+    texts = [syntax.code(node) for node, _ in nodes]
+    known.update(n for n in named if any(f'"{n}"' in t or f"'{n}'" in t for t in texts))
     if not (names := named.keys() & known):
         return SameNames()
     # A config starts the class, or one that has its __init__ from it.
@@ -80,9 +84,13 @@ def same_names(
         for space in spaces
         if name in space and not _is_same(space[name], named[name])
     }
-    read = {name for each in nodes for name in _read(*each)}
-    for name, value in values_given(given, scope.name, places):
-        if name in names & read and not _is_of_name(value, name):
+    uses = [_use(*each) for each in nodes]
+    read = {name for use in uses for name in (*use.names, *use.read)}
+    if any(use.is_open or use.is_whole for use in uses):
+        # What is looked up in all of them may have any name.
+        read |= names
+    for name, (value, at) in values_given(given, scope.name, places):
+        if name in names & read and not _is_of_name(value, at, name):
             apart.add(name)
     return SameNames(frozenset(names), frozenset(apart))
 
@@ -95,27 +103,36 @@ def _is_same(value: object, default: cst.BaseExpression | None) -> bool:
     return isinstance(value, Const) and default is not None and value.value == known
 
 
-def _is_of_name(value: ast.expr, name: str) -> bool:
-    """Whether an expression is a hyperparameter of this name as it is, or as another type."""
+def _is_of_name(value: ast.expr, scope: ast.AST, name: str) -> bool:
+    """Whether an expression is surely the hyperparameter of this name, maybe as another type."""
     if isinstance(value, ast.Call):
-        last = called(value)
+        last, given = called(value), [literal(each) for each in value.args[:1]]
         if last in _TYPES and len(value.args) == 1:
-            return _is_of_name(value.args[0], name)
-        is_asked = last in ("get_hparam", "get", "pop") and bool(value.args)
-        return is_asked and literal(value.args[0]) == name
+            return _is_of_name(value.args[0], scope, name)
+        is_asked = last == "get_hparam" or (last == "get" and _is_of_all(value.func))
+        return is_asked and given == [name]
     if isinstance(value, ast.Subscript):
-        return literal(value.slice) == name
-    return last_name(value) == name
+        return literal(value.slice) == name and _is_of_all(value.value)
+    if isinstance(value, ast.Attribute):
+        return value.attr == name and _is_of_all(value.value)
+    # What a class hands on to its base is its own to judge.
+    is_init = isinstance(scope, ast.FunctionDef) and scope.name == "__init__"
+    return is_init and last_name(value) == name
+
+
+def _is_of_all(node: ast.expr) -> bool:
+    """Whether an expression has all hyperparameters, as far as its name says."""
+    return re.search(r"(?i)\bhp|hparam|hyperparam", ast.unparse(node)) is not None
 
 
 _TYPES = ("int", "float", "str", "bool")
 
 
-def _read(node: cst.ClassDef, symbols: Symbols) -> tuple[str, ...]:
-    """The hyperparameters that a class asks for, but not to give them to its base."""
+def _use(node: cst.ClassDef, symbols: Symbols) -> ConfigUse:
+    """What a class asks of the hyperparameters, but not to give them to its base."""
 
     def bare(call: cst.Call) -> cst.Call:
         is_init = syntax.code(call.func).endswith(".__init__")
         return call.with_changes(args=[]) if is_init else call
 
-    return config_use(syntax.each(node, cst.Call, bare), symbols).names
+    return config_use(syntax.each(node, cst.Call, bare), symbols)

@@ -204,9 +204,7 @@ def _with_docstring(node: _Documented, new: Mapping[str, str]) -> _Documented:
     def renamed(text: cst.SimpleString) -> cst.SimpleString:
         value = text.value
         for old, name in new.items():
-            value = re.sub(
-                rf"(?m)^(\s*(?::param\s+(?:\w+\s+)?)?){old}(?=\s*[:(])", rf"\g<1>{name}", value
-            )
+            value = re.sub(_SAID_OF.format(old), rf"\g<1>{name}", value)
         return text.with_changes(value=value)
 
     body[0] = syntax.each(body[0], cst.SimpleString, renamed)

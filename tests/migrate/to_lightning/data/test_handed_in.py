@@ -61,8 +61,7 @@ def test_data_and_models_are_no_hyperparameters(given, changes, tmp_path):
         ("self.x = x; self.n = self.x.shape[0]", 'ignore=["x"]'),
         ("self.x = x; self.n = self.x.items()", ""),
         ("self.n = x.upper() + x.real", ""),
-        # A list that a script goes on with.
-        ("self.x = x; self.x.append(1)", 'ignore=["x"]'),
+        ("self.x = x; self.x.append(1); self.x.update(a=1)", ""),
         ("x = torch.tensor(x); self.n = x.mean()", ""),
     ],
 )
@@ -70,6 +69,20 @@ def test_what_only_objects_have_is_asked_for(lines, saved, tmp_path):
     init = "\n        ".join([MODEL, *lines.split("; ")])
     made = rewritten(tmp_path, trial((INIT, "def __init__(self, context, x):"), (MODEL, init)))
     assert f"self.save_hyperparameters({saved})" in method(made, "__init__")
+
+
+def test_a_list_that_training_fills_is_what_a_script_goes_on_with(tmp_path):
+    kept = f"{MODEL}\n        self.x, self.config = x, config"
+    filled = (
+        "loss = self.model(batch).sum()\n        self.x.append(1)\n        self.config.update(a=1)"
+    )
+    source = trial(
+        (INIT, "def __init__(self, context, x, config):"),
+        (MODEL, kept),
+        ("loss = self.model(batch).sum()", filled),
+    )
+    saved = 'self.save_hyperparameters(ignore=["x"])'
+    assert saved in method(rewritten(tmp_path, source), "__init__")
 
 
 def test_a_class_that_is_made_by_a_lambda(tmp_path):

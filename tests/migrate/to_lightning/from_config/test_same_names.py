@@ -40,6 +40,36 @@ def main(hparams):
     assert module_of(text, "Trial")(depth=3, global_batch_size=4).depth == 3
 
 
+@pytest.mark.parametrize(
+    ("asked", "given", "is_one"),
+    [
+        ("hparams['depth']", "hparams['depth']", True),
+        ("hparams['depth']", "int(hparams.get('depth', 1))", True),
+        ("hparams['depth']", "args.depth", False),
+        ("hparams['depth']", "args['depth']", False),
+        ("hparams['depth']", "depth", False),
+        ("self.look('depth')", "args.depth", False),
+    ],
+)
+def test_what_only_has_the_name_of_the_hyperparameter_is_another(asked, given, is_one, tmp_path):
+    script = f"""
+
+def main(hparams, args, depth):
+    with pytorch.init(hparams=hparams) as context:
+        trial = Trial(context, depth={given})
+        trainer = pytorch.Trainer(trial, context)
+        trainer.fit(max_length=pytorch.Epoch(1))
+"""
+    look = "    def look(self, name):\n        return self.all[name]\n\n    def build_training"
+    lines = (
+        f"{DEEP}\n        hparams = self.all = context.get_hparams()\n        self.other = {asked}"
+    )
+    source = trial((INIT, OWN), (MODEL, lines), ("    def build_training", look))
+    text = rewritten(tmp_path, f"from determined import pytorch\n{source}{script}")
+    assert "kept apart" not in text
+    assert ("trial_depth" in text) is not is_one
+
+
 @pytest.mark.parametrize(("value", "name"), [(1, "depth"), (2, "trial_depth")])
 def test_a_config_never_gave_it_to_the_parameter(value, name, tmp_path):
     (tmp_path / "const.yaml").write_text(CONFIG.format("Trial", value))
