@@ -74,7 +74,7 @@ def with_state_in_fit(tree: cst.Module, file: LightningFile) -> cst.Module:
             moving, owner = Moving(every_own, starts, file, every, theirs, alone), ""
         if moving is None or not moving.starts:
             return node
-        changed: dict[cst.FunctionDef, cst.FunctionDef] = {}
+        changed: dict[cst.BaseStatement, cst.FunctionDef] = {}
         called = {each for each in moving.starts if each in VALIDATING or each.startswith(_CALLED)}
         for each in reachable(own, *moving.starts):
             if each not in called:
@@ -82,7 +82,7 @@ def with_state_in_fit(tree: cst.Module, file: LightningFile) -> cst.Module:
             condition = "" if each in moving.alone else condition_of(own[each], owner)
             changed[own[each]] = moved_in_fit(own[each], own, moving, condition)
             called |= asked_without(changed[own[each]].body, condition)
-        body = [changed.get(line, line) for line in syntax.body_of(node)]  # type: ignore[call-overload]
+        body = [changed.get(line, line) for line in syntax.body_of(node)]
         return syntax.with_body(node, body)
 
     return syntax.each(tree, cst.ClassDef, kept)
