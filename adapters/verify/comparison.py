@@ -181,6 +181,16 @@ class _Comparison(pl.Callback):
             found = metrics_difference(expected, numbers_in(trainer.callback_metrics))
             self.metrics_difference = found and f"batch {self._batch - 1}: {found}"
 
+    @property
+    def has_trained(self) -> bool:
+        """Whether some parameter is another one than before the first batch."""
+        first, last = self._recording.weights[0], self._recording.weights[-1]
+        return any(
+            before.get(name) != after.get(name)
+            for model, before, after in zip(self._models, first, last, strict=True)
+            for name, _ in model.named_parameters()
+        )
+
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         if trainer.sanity_checking:
             return
@@ -283,6 +293,9 @@ def compare(
         runner.fit(module, train_dataloaders=replayed)
     except Diverged as found:
         return str(found)
+    if comparison.has_trained and runner.optimizers and not runner.global_step:
+        # It saves no checkpoints then, and never comes to max_steps.
+        return "Lightning counts no step: those that are stepped are not what optimizers() gives"
     if replayed.difference:
         return replayed.difference
     return comparison.metrics_difference or _validations_difference(

@@ -380,7 +380,7 @@ class _Rewriting:
         said += set_on_wrappers(self.node, node, plan)
         if plan.other_bases is OtherBases.UNKNOWN:
             said += left_to_base(self.own, self.file.renamed)
-        for message in (*said, *left_of_wraps(self.node, node, plan, self.file.symbols)):
+        for message in (*said, *left_of_wraps(self.node, node, plan, self.file)):
             node = marked(node, message)
         return node
 

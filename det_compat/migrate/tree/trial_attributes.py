@@ -56,6 +56,22 @@ def values_set(node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, cst.Base
             yield named.target, named.value
 
 
+def values_of(tree: cst.Module) -> dict[str, list[cst.BaseExpression]]:
+    """What each variable and attribute of a file is set to."""
+    found: dict[str, list[cst.BaseExpression]] = {}
+    for target, value in values_set(tree):
+        found.setdefault(syntax.code(target), []).append(value)
+    return found
+
+
+def set_otherwise(tree: cst.Module) -> set[str]:
+    """The variables that a file sets in other ways than these assignments."""
+    found = {syntax.code(each.target) for each in syntax.find(tree, cst.AnnAssign)}
+    found |= {syntax.code(each.target) for each in syntax.find(tree, cst.NamedExpr)}
+    found |= {syntax.code(each.target) for each in syntax.find(tree, cst.For)}
+    return found | {each.name.value for each in syntax.find(tree, cst.Param)}
+
+
 #: What an attribute is set to which only gets its value later.
 _EMPTY = ("None", "{}", "[]", "dict()", "list()", "set()")
 

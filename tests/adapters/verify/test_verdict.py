@@ -112,6 +112,13 @@ BY_CHANCE = (
 )
 #: A model that Lightning does not find, as in a list.
 HIDDEN = "object.__setattr__(self, 'model', torch.nn.Linear(3, 1))"
+#: Steps of an optimizer that is not Lightning's wrapper, which counts them.
+UNCOUNTED = (
+    "        return loss\n",
+    "        self.manual_backward(loss)\n"
+    "        self.opt.step()\n        self.opt.zero_grad()\n\n"
+    "    automatic_optimization = False\n",
+)
 
 
 def migrated(example: str, folder: Path) -> str:
@@ -176,6 +183,9 @@ def verdicts(tmp_path_factory) -> dict[str, Verdict]:
     pairs["a hidden model"] = Pair(
         pairs["a stream"].old, (path, "Stream"), {"global_batch_size": 2}
     )
+    path = folder / "uncounted.py"
+    path.write_text(going.read_text().replace(*UNCOUNTED))
+    pairs["uncounted"] = Pair(pairs["a stream"].old, (path, "Stream"), {"global_batch_size": 2})
     pairs["no hparams"] = Pair(pairs["same"].old, pairs["same"].new)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "executable", executable())
@@ -207,6 +217,7 @@ def test_no_longer_than_the_config(verdicts):
         ("loader", "different: batch 0 of the loader is another one at [0]"),
         ("a stream that begins again", "different: batch 4 of the loader is another one"),
         ("a hidden model", "different: model is no submodule: no checkpoint of the module has it"),
+        ("uncounted", "different: Lightning counts no step: "),
         ("training", "different: batch 0: loss is "),
         ("validation", "different: validation 0: accuracy is "),
         (

@@ -11,10 +11,12 @@ from det_compat.migrate.to_lightning.taken.reserved import RESERVED
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line
 from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.trial_attributes import values_of, values_set
 
 #: What lists and dicts are asked for that those of modules do not have.
 _ASKED = words("get setdefault copy popitem index remove sort reverse count clear")
 _SPREAD = re.compile(r"\w+\.(\w+)")
+_Values = Mapping[str, Sequence[cst.BaseExpression]]
 _TAKEN = RESERVED | words("keys values items update pop clear call forward")
 
 
@@ -27,12 +29,12 @@ def kept_plain(tree: cst.Module, symbols: Symbols) -> set[str]:
     if not names:
         return names
     plain = {*_used_plain(tree)}
-    assigned = [pair for line in syntax.find(tree, cst.Assign) for pair in syntax.pairs(line)]
+    assigned, values = [*values_set(tree)], values_of(tree)
     return {
         name
         for name in names
         if name in plain
-        or not all(is_key for target, value in assigned for is_key in _keys(name, target, value))
+        or not all(is_key for pair in assigned for is_key in _keys(name, *pair, values))
     }
 
 
@@ -47,30 +49,48 @@ def _used_plain(tree: cst.Module) -> Iterator[str]:
     yield from (each[1] for each in found if each)
 
 
-def _keys(name: str, target: cst.BaseExpression, value: cst.BaseExpression) -> Iterator[bool]:
+def _keys(
+    name: str, target: cst.BaseExpression, value: cst.BaseExpression, values: _Values
+) -> Iterator[bool]:
     """Whether a ModuleDict takes each key that an assignment gives to an attribute."""
     if isinstance(target, cst.Subscript) and syntax.code(target.value).endswith(f".{name}"):
         index = target.slice[0].slice
         yield not isinstance(index, cst.Index) or _is_key(index.value)
     elif syntax.code(target).endswith(f".{name}"):
         if isinstance(value, cst.DictComp):
-            yield from map(_is_key, _keys_of(value))
-        for element in value.elements if isinstance(value, cst.Dict) else ():
-            yield isinstance(element, cst.DictElement) and _is_key(element.key)
+            yield from map(_is_key, _keys_of(value, values))
+        yield from map(_is_key, _elements(value) if isinstance(value, cst.Dict) else ())
 
 
-def _keys_of(made: cst.DictComp) -> list[cst.BaseExpression]:
+def _keys_of(made: cst.DictComp, values: _Values) -> Sequence[cst.BaseExpression | None]:
     """The keys, if they are what a loop goes through; what makes them otherwise."""
-    loop = made.for_in
-    if syntax.code(loop.target) == syntax.code(made.key):
-        if isinstance(loop.iter, (cst.List, cst.Tuple)):
-            return [element.value for element in loop.iter.elements]
-        if isinstance(loop.iter, cst.SimpleString):
-            return [syntax.expression(repr(key)) for key in str(loop.iter.evaluated_value)]
-    return [made.key]
+    every: cst.BaseExpression = made.for_in.iter
+    first, *more = syntax.parts(made.for_in.target)
+    asked = ".items()" if more else ".keys()"
+    if syntax.code(every).endswith(asked):
+        every = syntax.expression(syntax.code(every).removesuffix(asked))
+    elif more:
+        return [made.key]
+    found = values.get(syntax.code(every), [every])
+    if syntax.code(first) != syntax.code(made.key) or not all(map(_is_display, found)):
+        return [made.key]
+    return [key for each in found for key in _elements(each)]
 
 
-def _is_key(key: cst.BaseExpression) -> bool:
+def _is_display(value: cst.BaseExpression) -> bool:
+    return isinstance(value, (cst.List, cst.Tuple, cst.Dict, cst.SimpleString))
+
+
+def _elements(value: cst.BaseExpression) -> list[cst.BaseExpression | None]:
+    """What a loop goes through: of a dict, the keys; None for those that are in another one."""
+    if isinstance(value, cst.SimpleString):
+        return [syntax.expression(repr(key)) for key in str(value.evaluated_value)]
+    if isinstance(value, cst.Dict):
+        return [e.key if isinstance(e, cst.DictElement) else None for e in value.elements]
+    return [e.value for e in getattr(value, "elements", ())]
+
+
+def _is_key(key: cst.BaseExpression | None) -> bool:
     """Whether something is sure to be a text without dots that no module has for itself."""
     if isinstance(key, cst.SimpleString):
         text = str(key.evaluated_value)
@@ -85,7 +105,7 @@ _SEEN = (cst.List, cst.ListComp, cst.Dict, cst.DictComp)
 def hidden(
     node: cst.ClassDef,
     symbols: Symbols,
-    values: Mapping[str, Sequence[cst.BaseExpression]],
+    values: _Values,
     plain: Collection[str],
 ) -> set[cst.Call]:
     """The calls of a trial that wrap models which no attribute, list or dict of it shows Lightning.
@@ -110,7 +130,7 @@ def hidden(
             is_alone = each.attribute == owner and not each.is_list and is_own
             if is_alone or (made and all(_is_seen(value, owner in plain) for value in made)):
                 found.discard(each.call)
-        pairs = [pair for line in syntax.find(method, cst.Assign) for pair in syntax.pairs(line)]
+        pairs = [*values_set(method)]
         # What is put into an entry of something stays in this.
         kept = {
             syntax.code(value)

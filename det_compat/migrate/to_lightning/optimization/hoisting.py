@@ -12,6 +12,7 @@ from libcst.helpers import ensure_type
 
 from det_compat.migrate.shapes.values import assigned
 from det_compat.migrate.to_lightning.class_facts import calls
+from det_compat.migrate.to_lightning.optimization.kept import wrappings
 from det_compat.migrate.to_lightning.optimization.step_modes import hand_modes_on
 from det_compat.migrate.to_lightning.optimization.wrapping import (
     KEPT,
@@ -175,7 +176,8 @@ def _results(function: cst.FunctionDef, symbols: Symbols) -> list[cst.Call | Non
 def _wraps(function: cst.FunctionDef, symbols: Symbols) -> list[list[cst.Call]]:
     """The calls that wrap each part of what a function returns, which its branches do alike.
 
-    There are none if it wraps something else, too, or with something else of the function's.
+    There are none if it wraps something else that it does not keep, or with something else of the
+    function's.
     """
     if not symbols.calls(function, *WRAPPING):
         return []
@@ -188,8 +190,9 @@ def _wraps(function: cst.FunctionDef, symbols: Symbols) -> list[list[cst.Call]]:
             return []
         found.append(wraps)
     parts = [call for wraps in found for call in wraps]
-    # A model that it keeps, and does not return, is seen where it keeps it.
-    calls = symbols.calls(function, *KEPT)
+    # What it keeps in an attribute, and does not return, is seen there, as a model is.
+    kept = [each.call for each in wrappings(function, symbols)]
+    calls = [call for call in symbols.calls(function, *KEPT) if call in parts or call not in kept]
     calls += [call for call in symbols.calls(function, "wrap_model") if call in parts]
     # What is returned beside it is known to who calls the function.
     names = _names(function)
@@ -207,6 +210,20 @@ def _wraps(function: cst.FunctionDef, symbols: Symbols) -> list[list[cst.Call]]:
     if not calls or not is_known or any(len(each) > 1 for each in ways):
         return []
     return [] if len(found) > 1 and _may_end(function) else found
+
+
+def _keeps(method: cst.FunctionDef, target: str) -> bool:
+    """Whether a target is an attribute, or a variable that a method keeps in one, or returns."""
+    own = syntax.self_name(method)
+    if not target.isidentifier():
+        return target.startswith(f"{own}.")
+    lines = (line for line in syntax.find(method, cst.Assign) if syntax.is_name(line.value, target))
+    kept = (each.target for line in lines for each in line.targets)
+    values = (each.value for each in _returned(method) if each.value is not None)
+    is_returned = any(
+        syntax.is_name(part, target) for each in values for part in syntax.parts(each)
+    )
+    return is_returned or any(syntax.code(each).startswith(f"{own}.") for each in kept)
 
 
 def _way(call: cst.Call, function: cst.FunctionDef, symbols: Symbols) -> str:
@@ -335,16 +352,18 @@ class _Hoisting(ScopedTransformer):
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
         small, call = syntax.simple(updated), syntax.call_of(updated)
-        if call is None or self.method is None or not isinstance(small, cst.Assign):
+        if call is None or self.method is None or not isinstance(small, (cst.Assign, cst.Return)):
             return updated
         owner, _, name = syntax.code(call.func).rpartition(".")
         found, own = self._wrapping.get(name), syntax.self_name(self.method)
-        targets = syntax.parts(small.targets[0].target)
-        is_kept = all(syntax.code(target).startswith(f"{own}.") for target in targets)
-        is_all = found is not None and len(targets) == (
-            1 if found.attributes else len(found.results)
-        )
-        if found is None or not is_kept or not is_all or not self._is_of(found, owner or name, own):
+        if found is None or not self._is_of(found, owner or name, own):
+            return updated
+        targets = syntax.parts(small.targets[0].target) if isinstance(small, cst.Assign) else []
+        if not targets and (found.attributes or any(found.may_lack)):
+            return updated
+        wrapped = [True] if found.attributes else [call is not None for call in found.results]
+        kept = [_keeps(self.method, syntax.code(target)) for target in targets] or [True]
+        if len(kept) != len(wrapped) or not all(k for k, w in zip(kept, wrapped, strict=True) if w):
             return updated
         if not found.is_asked_by(owner, own):
             return updated
@@ -356,10 +375,10 @@ class _Hoisting(ScopedTransformer):
         if found.attributes:
             owner = syntax.code(targets[0])
             targets = [syntax.expression(f"{owner}.{each}") for each in found.attributes]
-        elif len(targets) == 1 and not any(found.may_lack):
+        elif len(kept) == 1 and not any(found.may_lack):
             return updated.with_deep_changes(small, value=self._wrap(found, 0, call))
-        wrapped = enumerate(found.results)
-        lines = [self._line(found, i, targets) for i, call in wrapped if call is not None]
+        parts = [index for index, made in enumerate(found.results) if made is not None]
+        lines = [self._line(found, index, targets) for index in parts]
         return cst.FlattenSentinel([updated, *lines])
 
     def _line(

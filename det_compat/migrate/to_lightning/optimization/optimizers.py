@@ -1,7 +1,7 @@
 """Wrapped models, optimizers and schedulers: ``configure_optimizers``."""
 
 import textwrap
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import libcst as cst
 from libcst.helpers import ensure_type
@@ -30,7 +30,6 @@ from det_compat.migrate.to_lightning.optimization.schedulers import (
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import comments_of, without_word_of_wrapping
-from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import is_there
 
 
@@ -252,7 +251,7 @@ def _described(scheduler: WrappedScheduler, names: dict[str, str]) -> str:
 
 
 def left_of_wraps(
-    node: cst.ClassDef, made: cst.ClassDef, plan: TrialPlan, symbols: Symbols
+    node: cst.ClassDef, made: cst.ClassDef, plan: TrialPlan, file: LightningFile
 ) -> Iterator[str]:
     """What is to be said of what a class wraps, if a module cannot do all of it.
 
@@ -260,9 +259,9 @@ def left_of_wraps(
         node: the class.
         made: what it has become.
         plan: of it.
-        symbols: of its file.
+        file: in which it is.
     """
-    own = syntax.methods(node)
+    own, symbols = syntax.methods(node), file.symbols
     kept = [found for method in own.values() for found in wrappings(method, symbols)]
     wraps = len(symbols.calls(node, "wrap_optimizer"))
     lacking = plan.all_optimizers if plan.lacking_optimizers else ()
@@ -285,3 +284,26 @@ def left_of_wraps(
         yield "Lightning saves no state of a scheduler that does not derive from torch's"
     if any(not scheduler.mode and not scheduler.choices for scheduler in plan.own.schedulers):
         yield "an LR scheduler whose step mode is known at run time must be stepped"
+    for name in _uncounted(own, plan, file):
+        yield f"{name} is stepped, and Lightning counts the steps of what optimizers() gives alone"
+
+
+def _uncounted(
+    own: Mapping[str, cst.FunctionDef], plan: TrialPlan, file: LightningFile
+) -> list[str]:
+    """The attributes that are stepped, and are none of those that Lightning gets.
+
+    Without steps that it counts it saves no checkpoints, and never comes to ``max_steps``.
+    """
+    around = (each for each in file.every if plan in each.ancestors or each in plan.ancestors)
+    every = {name for each in (plan, *around) for name in each.own.optimizers}
+    known = {name.lstrip("*").removesuffix(".values()").partition("[")[0] for name in every}
+    stepped: list[str] = []
+    for method in own.values():
+        for call in file.symbols.calls(method, "step_optimizer"):
+            given = syntax.argument(call, 0, "optimizer")
+            text = "" if given is None else syntax.code(given)
+            owner, _, name = text.partition("[")[0].partition(".")
+            if name and owner == syntax.self_name(method) and name not in known:
+                stepped.append(text)
+    return [*dict.fromkeys(stepped)]

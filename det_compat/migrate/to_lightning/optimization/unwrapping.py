@@ -12,14 +12,11 @@ from det_compat.migrate.to_lightning.optimization.containers import (
 )
 from det_compat.migrate.to_lightning.optimization.kept import wrappings
 from det_compat.migrate.to_lightning.plan import LightningFile
-from det_compat.migrate.to_lightning.reducers.kinds import (
-    metric_class,
-    unread_classes,
-    values_of,
-)
+from det_compat.migrate.to_lightning.reducers.kinds import metric_class, unread_classes
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import FileTransformer, Line, Lines
 from det_compat.migrate.tree.marks import PRECISION, PRECISION_LINK, without_word_of_wrapping
+from det_compat.migrate.tree.trial_attributes import values_of
 
 _WRAPPERS = {
     "wrap_model": "model",

@@ -17,23 +17,6 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
 
 
-def values_of(tree: cst.Module) -> dict[str, list[cst.BaseExpression]]:
-    """What each variable and attribute of a file is set to."""
-    found: dict[str, list[cst.BaseExpression]] = {}
-    for line in syntax.find(tree, cst.Assign):
-        for target, value in syntax.pairs(line):
-            found.setdefault(syntax.code(target), []).append(value)
-    return found
-
-
-def set_otherwise(tree: cst.Module) -> set[str]:
-    """The variables that a file sets in other ways than these assignments."""
-    found = {syntax.code(each.target) for each in syntax.find(tree, cst.AnnAssign)}
-    found |= {syntax.code(each.target) for each in syntax.find(tree, cst.NamedExpr)}
-    found |= {syntax.code(each.target) for each in syntax.find(tree, cst.For)}
-    return found | {each.name.value for each in syntax.find(tree, cst.Param)}
-
-
 def metric_class(
     node: cst.BaseExpression, file: LightningFile, values: Mapping[str, Sequence[cst.CSTNode]]
 ) -> str:

@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterator
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.reducers.kinds import set_otherwise, values_of
 from det_compat.migrate.to_lightning.scripts.lines import is_fit
 from det_compat.migrate.to_lightning.scripts.makers import UNITS, Makers, flag_of
 from det_compat.migrate.to_lightning.scripts.schedule import Length
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.docstrings import without_entries
 from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.trial_attributes import set_otherwise, values_of
 from det_compat.migrate.tree.walking import below
 
 

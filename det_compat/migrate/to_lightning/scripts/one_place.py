@@ -7,11 +7,11 @@ from typing import TypeVar
 import libcst as cst
 
 from det_compat.migrate.to_lightning.plan import LightningFile
-from det_compat.migrate.to_lightning.reducers.kinds import values_of
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Lines
 from det_compat.migrate.tree.marks import above
 from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.trial_attributes import values_of
 
 INIT, TRAINER = "det_compat.pytorch.init", "det_compat.pytorch.Trainer"
 _RANKS = ("distributed.rank", "distributed.get_rank")

@@ -9,8 +9,8 @@ import libcst as cst
 
 from det_compat.migrate.to_lightning.class_facts import ClassFacts
 from det_compat.migrate.to_lightning.optimization.accumulation import IS_DUE
-from det_compat.migrate.to_lightning.reducers.kinds import set_otherwise, values_of
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.trial_attributes import set_otherwise, values_of
 
 #: Statements of which only the running code knows whether, or how often, they do what they say.
 _OPEN = (ast.For, ast.While, ast.AsyncFor, ast.Try, ast.Match)

@@ -4,6 +4,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import pytorch_lightning as pl
+import torch
+from torch.utils.data import DataLoader
 
 from det_compat.migrate.migration import migrate
 from tests.migrate.rewriting import HEADER, method, rewritten, trial
@@ -36,6 +39,62 @@ def test_what_a_function_may_wrap_is_stepped_if_it_is_there(tmp_path):
     assert "MIGRATE" not in made
     assert "None:\n        return {\n" in method(made, "configure_optimizers")
     assert "    decay = made(self, opt, True)\n" in method(made, "configure_optimizers")
+
+
+WRAPS = "opt = self.context.wrap_optimizer(torch.optim.SGD(self.model.parameters(), lr=0.1))"
+DECAYS = (
+    "decay = torch.optim.lr_scheduler.ExponentialLR(opt, 0.9)\n"
+    "        self.decay = self.context.wrap_lr_scheduler(decay, LRScheduler.StepMode.MANUAL_STEP)"
+)
+
+
+@pytest.mark.parametrize(
+    ("call", "lines"),
+    [
+        ("self.opt = self.made()", [WRAPS, DECAYS, "return opt"]),
+        ("self.opt, lr = self.made()", [WRAPS, "return opt, 0.1"]),
+        (
+            "self.opt, lr = self.made()",
+            [WRAPS.replace("opt =", "self.sgd ="), "return self.sgd, 1"],
+        ),
+        ("made = self.made()\n        self.opt = made", [WRAPS, "return opt"]),
+        (
+            "self.opt = self.made()",
+            ["return self.more()\n\n    def more(self):", WRAPS, "return opt"],
+        ),
+        (
+            "self.opt = self.made()",
+            [
+                "opt = self.more()\n        " + DECAYS,
+                "return opt\n\n    def more(self):",
+                WRAPS,
+                "return opt",
+            ],
+        ),
+    ],
+)
+def test_lightning_counts_the_steps_of_what_a_method_wraps_and_returns(call, lines, tmp_path):
+    made_by = "".join(f"        {line}\n" for line in lines)
+    source = trial((OPT, f"{call}\n\n    def made(self):\n{made_by.rstrip()}"))
+    text = rewritten(tmp_path, source)
+    assert "MIGRATE" not in text
+    made: dict[str, Any] = {}
+    exec(compile(text, "made", "exec"), made)
+    quiet = dict.fromkeys(["logger", "enable_checkpointing", "enable_progress_bar"], False)
+    runner = pl.Trainer(accelerator="cpu", max_steps=3, enable_model_summary=False, **quiet)
+    runner.fit(
+        made["Trial"](global_batch_size=4),
+        DataLoader(torch.ones(8, 2)),
+        DataLoader(torch.ones(4, 2)),
+    )
+    assert runner.global_step == 3
+
+
+def test_an_optimizer_that_lightning_does_not_count_is_marked(tmp_path):
+    made_by = f'        {WRAPS}\n        return {{"opt": opt}}'
+    call = 'self.opt = self.made()["opt"]\n\n    def made(self):\n'
+    text = rewritten(tmp_path, trial((OPT, f"{call}{made_by}")))
+    assert "# MIGRATE: self.opt is stepped, and Lightning counts the steps of what" in text
 
 
 @pytest.mark.parametrize("kind", ["SGD", "Adam"])
