@@ -69,15 +69,18 @@ _OF_MODEL_HUB = re.compile(rb"(?m)^\s*(?:from|import) +model_hub[\w.]*(?:\.| imp
 _MODEL_HUB = "it is a part of model_hub, whose {0} it imports, and stays as it is; see {1}"
 
 
-def without_counterparts(source: bytes, symbols: Symbols) -> str:
+def without_counterparts(source: bytes, symbols: Symbols, *, is_off_clusters: bool) -> str:
     """Why there is nothing to rewrite in a file that uses Determined; ``""`` if there is.
 
-    What the Core API calls a context is none of a trial's.
+    What the Core API calls a context is none of a trial's. Beside trials, code that asks for a
+    cluster is told that there is none.
     """
     if part := of_model_hub(source):
         return part
     plain = (*_PLAIN, CONTEXT) if symbols.has("det_compat.core.init") else _PLAIN
     paths = [path for path in symbols.paths if path not in plain]
+    if is_off_clusters:
+        paths = [path for path in paths if not path.startswith("det_compat.info.get_cluster_info")]
     if not _USES.search(source) or not all(f"{path}.".startswith(_WITHOUT) for path in paths):
         return ""
     # A module has fewer dots than what is in it.

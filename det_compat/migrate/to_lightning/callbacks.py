@@ -15,6 +15,7 @@ from det_compat.migrate.to_lightning.metrics.asked import are_only_numbers, with
 from det_compat.migrate.to_lightning.metrics.told import asked_hook
 from det_compat.migrate.to_lightning.optimization.gradients import with_gradients
 from det_compat.migrate.to_lightning.plan import LightningFile
+from det_compat.migrate.to_lightning.resumed import with_word_of_state
 from det_compat.migrate.to_lightning.taken.reserved import HOOKS
 from det_compat.migrate.to_lightning.written_out import beside_checkpoints
 from det_compat.migrate.to_lightning.written_out.clipping import CALLED
@@ -243,6 +244,8 @@ def _method(
     makes_numpys = bool(_NUMPY.search(syntax.code(node))) or not _may_be_plain(node)
     if name == "state_dict" and makes_numpys and "float(" not in syntax.code(method):
         return above(method, [cst.EmptyLine(comment=cst.Comment(_KEPT))])
+    if name == "load_state_dict":
+        return with_word_of_state(method, node)
     if name.startswith("on_validation"):
         method = with_gradients(method)
     if name in _NOT_THERE:

@@ -1,4 +1,4 @@
-"""What a run that goes on from a checkpoint has to be told: its schedulers keep objects there."""
+"""What whoever goes on from a checkpoint has to be told: of objects in it, and of its callbacks."""
 
 import re
 from collections.abc import Mapping
@@ -7,6 +7,7 @@ import libcst as cst
 
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import above
+from det_compat.migrate.tree.trial_attributes import reachable, values_set
 
 #: The comment where such a scheduler is made: Lightning reads checkpoints by torch's safe loader.
 SAID = (
@@ -44,6 +45,39 @@ def with_word_of_schedulers(node: cst.ClassDef, texts: Mapping[str, str]) -> cst
     if not any(map(_SCHEDULER.match, texts.values())):
         return node
     return syntax.each(node, cst.SimpleStatementLine, said)
+
+
+def with_word_of_state(method: cst.FunctionDef, node: cst.ClassDef) -> cst.FunctionDef:
+    """The ``load_state_dict`` of a callback, with a comment if its validations need what it loads.
+
+    As those that put an average in the place of the weights do, which ``load_from_checkpoint`` does
+    not give them.
+    """
+    own = syntax.methods(node)
+    owners = [target for target, _ in values_set(method)]
+    owners += [
+        call.func.value
+        for call in syntax.find(method, cst.Call)
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _LOADING
+    ]
+    loaded: set[str] = set()
+    for owner in owners:
+        first, *names = syntax.code(owner).partition("[")[0].split(".")
+        # Of ``self.trial.ema.shadow``, the trial is what anything may ask for.
+        loaded.update(names[len(names) > 1 :] if first == syntax.self_name(method) else [])
+    hooks = [own[name] for name in reachable(own, *_BEFORE)]
+    if not any(n.attr.value in loaded for each in hooks for n in syntax.find(each, cst.Attribute)):
+        return method
+    return above(method, [cst.EmptyLine(comment=cst.Comment(each)) for each in _LOADED])
+
+
+#: What loads something into what it is called on, and the hooks before a validation.
+_LOADING = {"load_state_dict", "update", "copy_"}
+_BEFORE = ("on_validation_start", "on_validation_epoch_start")
+_LOADED = (
+    "# validations need this, and load_from_checkpoint() does not come here: give",
+    "# trainer.validate() the file as ckpt_path=",
+)
 
 
 def _keeps(text: str) -> bool:

@@ -166,7 +166,8 @@ class Lightning(Target):
         if self._renamed:
             names = {s.name for s in facts.classes.values() if facts.is_named_as_trial(s)}
             tree = with_new_names(tree, names, self._renamed)
-        if refused := without_counterparts(self.sources[path], symbols):
+        is_off = any(self._trial_nodes()) and not self.elsewhere.has_core_contexts
+        if refused := without_counterparts(self.sources[path], symbols, is_off_clusters=is_off):
             raise CannotRewriteError(refused)
         if len(symbols):
             alone = {scope.name for scope in facts.classes.values() if self._is_alone(scope, facts)}

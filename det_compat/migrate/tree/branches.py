@@ -215,6 +215,16 @@ class _Values:
         """Whether something is asked of what a variable holds."""
         return any(read in self._owners for read in self._reads(node))
 
+    def is_of_cluster(self, node: cst.CSTNode) -> bool:
+        """Whether some code has nothing of Determined's but what tells of the cluster."""
+        found = map(self._symbols.get, syntax.find(node, cst.Name))
+        return all(symbol.path.startswith(self._path) for symbol in found if symbol is not None)
+
+    def is_asked_of(self, attribute: cst.BaseExpression) -> bool:
+        """Whether something is asked of what an attribute of this name holds."""
+        last = syntax.code(attribute).rpartition(".")[2]
+        return any(isinstance(n, cst.Attribute) and n.attr.value == last for n in self._owners)
+
     def _reads(self, node: cst.CSTNode) -> list[cst.CSTNode]:
         return [access.node for each in self._bindings(node) for access in each.references]
 
@@ -249,6 +259,9 @@ class _Branches(_Step):
     def __init__(self, values: _Values) -> None:
         super().__init__(values)
         self._elifs: set[cst.CSTNode] = set()
+        # What comes behind each statement of a block, and what is the end of one now.
+        self._rest: dict[cst.CSTNode, Sequence[cst.BaseStatement]] = {}
+        self._ends: list[cst.BaseStatement] = []
         # Of these it only matters whether they are true.
         self._tests: set[cst.CSTNode] = set()
 
@@ -264,6 +277,15 @@ class _Branches(_Step):
         if isinstance(node.orelse, cst.If):
             self._elifs.add(node.orelse)
 
+    def visit_IndentedBlock(self, node: cst.IndentedBlock) -> None:
+        self._rest |= {line: node.body[at + 1 :] for at, line in enumerate(node.body)}
+
+    def leave_IndentedBlock(
+        self, original: cst.IndentedBlock, updated: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
+        at = next((i for i, line in enumerate(updated.body) if line in self._ends), None)
+        return updated if at is None else updated.with_changes(body=updated.body[: at + 1])
+
     def leave_If(
         self, original: cst.If, updated: cst.If
     ) -> cst.BaseStatement | cst.RemovalSentinel | cst.FlattenSentinel[cst.BaseStatement]:
@@ -277,6 +299,7 @@ class _Branches(_Step):
             return taken.with_changes(leading_lines=updated.leading_lines)
         lines = [] if taken is None else [*syntax.body_of(taken)]
         lines[:1] = [above(line, updated.leading_lines) for line in lines[:1]]
+        self._ends += filter(ends, lines[-1:])
         return cst.FlattenSentinel(lines) if lines else cst.RemoveFromParent()
 
     def _taken(self, original: cst.If, updated: cst.If) -> cst.If | cst.Else | None:
@@ -284,8 +307,14 @@ class _Branches(_Step):
         value = self.values.of(original.test)
         taken = cst.Else(updated.body, updated.leading_lines) if value else updated.orelse
         lines = [] if taken is None else syntax.body_of(taken)
-        # What follows a branch that ends would never run.
-        return updated if value is _UNKNOWN or any(map(ends, lines[-1:])) else taken
+        is_open = any(map(ends, lines[-1:])) and not self._may_end(original, lines[-1])
+        return updated if value is _UNKNOWN or is_open else taken
+
+    def _may_end(self, original: cst.If, last: cst.BaseStatement) -> bool:
+        """Whether a branch may end a function, which never runs what only a cluster needs."""
+        small, rest = syntax.simple(last), self._rest.get(original)
+        gives = isinstance(small, cst.Return) and small.value is not None
+        return gives and rest is not None and all(map(self.values.is_of_cluster, rest))
 
     def leave_BooleanOperation(
         self, original: cst.BooleanOperation, updated: cst.BooleanOperation
@@ -386,6 +415,19 @@ class _Constants(_Step):
         if value is _UNKNOWN or not isinstance(target, cst.Name) or self.values.is_asked(target):
             return None, None
         return value, target
+
+    def leave_Return(self, original: cst.Return, updated: cst.Return) -> cst.Return:
+        value = _UNKNOWN if original.value is None else self.values.of(original.value)
+        if value is _UNKNOWN or isinstance(original.value, cst.Name):
+            return updated
+        return updated.with_changes(value=cst.Name(str(value)))
+
+    def leave_Assign(self, original: cst.Assign, updated: cst.Assign) -> cst.Assign:
+        value, kept = self.values.of(original.value), [each.target for each in original.targets]
+        is_attribute = all(isinstance(target, cst.Attribute) for target in kept)
+        if value is _UNKNOWN or not is_attribute or any(map(self.values.is_asked_of, kept)):
+            return updated
+        return updated.with_changes(value=cst.Name(str(value)))
 
     def leave_Arg(self, original: cst.Arg, updated: cst.Arg) -> cst.Arg:
         value = self.values.of(original.value)

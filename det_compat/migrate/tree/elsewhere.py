@@ -17,6 +17,8 @@ from libcst.helpers import ensure_type
 from det_compat.analysis.given.values import Given
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+#: What Determined's ``fit()`` takes, and no other is known to.
+_FIT = {"max_length", "validation_period", "checkpoint_period", "latest_checkpoint"}
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
@@ -58,6 +60,23 @@ class Elsewhere:
             for name in {*_DEF.findall(text)} if _CLASS.match(text) else ():
                 found.setdefault(name, []).append(text)
         return found
+
+    @cached_property
+    def fits(self) -> list[dict[str | None, ast.expr]]:
+        """What Determined's ``fit()`` is given where these files call it, by name."""
+        calls = (
+            node for tree in self.trees for node in ast.walk(tree) if isinstance(node, ast.Call)
+        )
+        named = (c for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr == "fit")
+        given = [{keyword.arg: keyword.value for keyword in call.keywords} for call in named]
+        return [each for each in given if not _FIT.isdisjoint(each)]
+
+    @cached_property
+    def has_core_contexts(self) -> bool:
+        """Whether some file is a script of the Core API."""
+        nodes = (node for tree in self.trees for node in ast.walk(tree))
+        inits = (n.value for n in nodes if isinstance(n, ast.Attribute) and n.attr == "init")
+        return any("core" in (getattr(n, "attr", ""), getattr(n, "id", "")) for n in inits)
 
     def is_unread(self, name: str) -> bool:
         """Whether what a dotted name stands for is imported, and in none of these files."""

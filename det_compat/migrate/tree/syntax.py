@@ -209,6 +209,10 @@ def with_body(node: _Node, body: Iterable[cst.BaseStatement]) -> _Node:
     block = node.body  # type: ignore[attr-defined]
     if isinstance(block, cst.IndentedBlock):
         return node.with_changes(body=block.with_changes(body=lines))
+    small = simple(lines[0]) if len(lines) == 1 else None
+    if small is not None and len(block.body) == 1 and small.deep_equals(block.body[0]):
+        # What stands in the line of the header stays there.
+        return node
     return node.with_changes(body=cst.IndentedBlock(lines))
 
 

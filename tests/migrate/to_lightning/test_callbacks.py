@@ -31,6 +31,25 @@ def callback(tmp_path, signature: str, used: str = "0") -> str:
 
 
 @pytest.mark.parametrize(
+    ("hook", "used", "is_said"),
+    [
+        ("on_validation_start(self)", "self.trial.ema.swap()", True),
+        ("on_validation_epoch_start(self)", "self.ema", True),
+        ("on_validation_start(self)", "self.trial.model", False),
+        ("on_validation_end(self, metrics)", "self.ema", False),
+    ],
+)
+@pytest.mark.parametrize("load", ["self.ema.load_state_dict(s)", "self.trial.ema.shadow = s"])
+def test_what_validations_need_of_a_checkpoint_is_told(hook, used, is_said, load, tmp_path):
+    """``load_from_checkpoint`` gives no callback its state."""
+    made = callback(
+        tmp_path, hook, f"{used})\n\n    def load_state_dict(self, s):\n        {load}\n#"
+    )
+    said = "    # trainer.validate() the file as ckpt_path=\n    def load_state_dict(self, s):"
+    assert (said in made) is is_said
+
+
+@pytest.mark.parametrize(
     ("old", "new"),
     [
         ("on_training_start(self)", "on_train_start(self, trainer, pl_module)"),

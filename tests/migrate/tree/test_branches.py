@@ -122,6 +122,57 @@ def test_what_needs_a_cluster_is_left(tmp_path):
     )
 
 
+BESIDE = """\
+import determined as det
+from determined.pytorch import PyTorchCallback
+
+
+def cluster_id(default="local"):
+    info = det.get_cluster_info()
+    if info is None:
+        return default
+    return info.cluster_id
+
+
+def on_cluster():
+    return det.get_cluster_info() is not None
+
+
+class Where(PyTorchCallback):
+    def __init__(self):
+        self.is_local = det.get_cluster_info() is None
+        self.info = det.get_cluster_info()
+
+    def on_trial_startup(self, first_batch_idx, checkpoint_uuid):
+        info = det.get_cluster_info()
+        print(info.cluster_id if info else "none")
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "is_known"), [(BESIDE, True), (BESIDE[: BESIDE.index("class")], True), (BESIDE, False)]
+)
+def test_files_beside_trials_are_on_no_cluster(text, is_known, tmp_path):
+    text += "" if is_known else "        self.info.trial\n"
+    (tmp_path / "trial.py").write_text(trial())
+    made = rewritten(tmp_path, text, name="beside.py")
+    assert ("determined" not in made) is is_known
+    assert 'def cluster_id(default="local"):\n    return default\n' in made
+    assert "def on_cluster():\n    return False\n" in made
+    if "class" in text:
+        assert "self.is_local = True\n" in made and 'print("none")' in made
+
+
+def test_scripts_of_the_core_api_may_be_on_a_cluster(tmp_path):
+    (tmp_path / "trial.py").write_text(trial())
+    (tmp_path / "core_script.py").write_text(
+        "import beside, trial\nimport determined as det\n\nwith det.core.init() as core:\n    print(core)\n"
+    )
+    text = BESIDE[: BESIDE.index("class")]
+    with pytest.raises(AssertionError, match="it uses info.get_cluster_info"):
+        rewritten(tmp_path, text, name="beside.py")
+
+
 def test_parameters_that_another_file_may_give_stay(tmp_path):
     (tmp_path / "other.py").write_text("from model_def import run\n\nrun(3, local=False)\n")
     made = rewritten(tmp_path, HEAD + trial() + SCRIPT)

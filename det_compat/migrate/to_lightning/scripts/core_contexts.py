@@ -18,8 +18,10 @@ _RANKS = ("distributed.rank", "distributed.get_rank()")
 
 
 def run_off_clusters(tree: cst.Module, file: LightningFile) -> cst.Module:
-    """Leave out of a script of the Trainer what asks for a cluster, which no Lightning is on."""
-    asks = file.symbols.has(_CLUSTER) and (file.symbols.has(INIT, TRAINER) or file.plans)
+    """Leave out what asks for a cluster, which no Lightning is on: of scripts and beside trials."""
+    is_beside = bool(file.plans or file.callbacks)
+    is_beside |= bool(file.trials) and not file.elsewhere.has_core_contexts
+    asks = file.symbols.has(_CLUSTER) and (is_beside or file.symbols.has(INIT, TRAINER))
     # A script of the Core API stays one, and is told of its task in this way.
     tree = without_core_context(tree, file) if asks else tree
     if not asks or asks_core(tree, file.symbols):

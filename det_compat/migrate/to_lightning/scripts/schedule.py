@@ -254,12 +254,12 @@ def last_batch(trainer: str, module: str, schedule: Schedule) -> list[cst.BaseSt
     lacking = schedule.unvalidated(trainer)
     missing = schedule.unsaved(trainer)
     if lacking == missing:
-        return _on(lacking, "validated and saved, too", saving, validating)
+        return _on(lacking, "validated and saved, too", validating, saving)
     end = _on(missing, "saved, too", saving)
     if missing == "True":
         told = cst.EmptyLine(comment=cst.Comment("# the last batch is saved"))
         end = [above(syntax.statement(saving), [told])]
-    return [*end, *_on(lacking, "validated, too", validating)]
+    return [*_on(lacking, "validated, too", validating), *end]
 
 
 def shuts_down(text: str) -> bool:

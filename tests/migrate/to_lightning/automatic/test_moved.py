@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import textwrap
+from typing import Any
 
 import pytest
+import pytorch_lightning as pl
 
 from tests.migrate.rewriting import HEADER, method, rewritten, trial
 from tests.migrate.to_lightning.automatic.validating import (
@@ -189,6 +191,39 @@ if self.bad > 3:
     made = rewritten(tmp_path, following(lines))
     end = 'if trainer.state.fn != "fit":\n        return\n    if error < self.best:\n'
     assert end in method(made, "on_validation_end") and "MIGRATE" not in made
+
+
+SCRIPT = """
+from determined import pytorch
+
+
+def main():
+    with pytorch.init(hparams={{"global_batch_size": 2}}) as context:
+        trainer = pytorch.Trainer(Trial(context), context)
+        trainer.fit(max_length=pytorch.Batch(5), validation_period=pytorch.Batch(2){0})
+        return trainer
+"""
+BEST = "self.seen += 1\nif error < self.best - 10:\n    self.best = error"
+
+
+@pytest.mark.parametrize(
+    ("given", "seen", "alone"),
+    [("", 3, 0), (", step_zero_validation=False", 3, 0), (", step_zero_validation=True", 4, 1)],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_the_validations_of_a_script_count_as_those_of_fit(
+    tmp_path, monkeypatch, given, seen, alone
+):
+    source = whole(BEST, "self.seen, self.best = 0, 9", READ) + SCRIPT.format(given)
+    made = rewritten(tmp_path, source.replace("DataLoader([]", "DataLoader(torch.ones(4, 2)"))
+    assert "MIGRATE" not in made and (".global_step > 0" in made) is not alone
+    monkeypatch.chdir(tmp_path)
+    found: dict[str, Any] = {}
+    exec(compile(made, "made", "exec"), found)
+    assert found["main"]().lightning_module.seen == seen
+    other = found["Trial"](global_batch_size=2)
+    pl.Trainer(accelerator="cpu", logger=False).validate(other, verbose=False)
+    assert other.seen == alone
 
 
 def test_a_best_value_that_is_logged_is_that_of_the_validation(tmp_path):

@@ -112,8 +112,8 @@ def script(folder: Path, before: str) -> str:
                 trainer.fit(Trial(accumulate_grad_batches=n))
                 if not trainer.is_last_batch or trainer.current_epoch % 3:
                     # the last batch is validated and saved, too
-                    trainer.save_checkpoint(f"{trainer.log_dir}/checkpoints/last.ckpt")
                     trainer.validate(trainer.lightning_module, verbose=False)
+                    trainer.save_checkpoint(f"{trainer.log_dir}/checkpoints/last.ckpt")
 
 
             main(9, 2)
