@@ -30,6 +30,7 @@ class Lengths:
     Attributes:
         epochs: the variables that are always a number of epochs.
         makers: the classes of lengths that are chosen at run time.
+        functions: the functions that return lengths, and nothing else.
     """
 
     def __init__(self, tree: cst.Module, symbols: Symbols, asked: Collection[str] = "*") -> None:
@@ -49,6 +50,8 @@ class Lengths:
         self._units = {n: u for n in known.keys() - others for u in known[n] if u}
         self._numbers = [each for name in self._units for each in values[name]]
         self.makers = Makers(tree, symbols, values, unsure, asked)
+        functions = (line for line in tree.body if isinstance(line, cst.FunctionDef))
+        self.functions = {each.name.value for each in functions if self._gives_lengths(each)}
         # Others that are lengths become dicts, each of the one flag that says it.
         arms = {n: [arm for each in found for arm in _arms(each)] for n, found in values.items()}
         self._dicts = {n for n in arms if arms[n] and all(map(self._is_length, arms[n]))}
@@ -65,7 +68,18 @@ class Lengths:
         return "", value
 
     def _is_length(self, value: cst.BaseExpression) -> bool:
-        return bool(self.unit(value)[0]) or self.makers.is_made(value)
+        is_given = isinstance(value, cst.Call) and syntax.code(value.func) in self.functions
+        return is_given or bool(self.unit(value)[0]) or self.makers.is_made(value)
+
+    def _gives_lengths(self, function: cst.FunctionDef) -> bool:
+        values = [each.value for each in syntax.returns(function)]
+        arms = [arm for value in values if value is not None for arm in _arms(value)]
+        is_length = (
+            isinstance(arm, cst.Call)
+            and (self._symbols.path(arm.func) in UNITS or self.makers.is_made(arm))
+            for arm in arms
+        )
+        return bool(values) and None not in values and all(is_length)
 
     def length(self, value: cst.BaseExpression | None) -> Length:
         """A length or period as far as it is told, with what it is chosen from at run time."""

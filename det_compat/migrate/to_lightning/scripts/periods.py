@@ -4,13 +4,14 @@ Determined validated after the last batch alone, Lightning does after each epoch
 validations, such as a patience or the random numbers, would move more often.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import libcst as cst
 
 from det_compat.migrate.to_lightning.scripts.lengths import Lengths
-from det_compat.migrate.to_lightning.scripts.lines import is_text
+from det_compat.migrate.to_lightning.scripts.lines import is_fit, is_text
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.file import Line, Lines
 
 _PERIOD = "validation_period"
 #: How ``pl.Trainer`` is told a period of validations, by the flag that a length in its unit has.
@@ -73,6 +74,36 @@ def at_end(length: str, given: dict[str, cst.BaseExpression]) -> list[str]:
         f'val_check_interval={name}.get("max_steps")',
         f'check_val_every_n_epoch={name}.get("max_epochs")',
     ]
+
+
+def with_named_periods(tree: cst.Module, makers: Collection[str]) -> cst.Module:
+    """The script with a variable for each period that a function makes, above ``fit()``.
+
+    Lightning is told of it in several places, and in each of the unit that it is of then.
+
+    Args:
+        tree: of the script.
+        makers: the functions that return lengths.
+    """
+    taken = syntax.names_in(tree)
+
+    def named(line: Line) -> Lines:
+        names: dict[str, str] = {}
+        lines: list[cst.BaseStatement] = []
+        for call in syntax.find(line, cst.Call):
+            for arg in call.args if is_fit(call) else ():
+                value, keyword = arg.value, "" if arg.keyword is None else arg.keyword.value
+                is_made = isinstance(value, cst.Call) and syntax.code(value.func) in makers
+                if not keyword.endswith("_period") or not is_made:
+                    continue
+                text = syntax.code(value)
+                if text not in names:
+                    names[text] = f"{keyword}_" if keyword in taken else keyword
+                    lines.append(syntax.statement(f"{names[text]} = {text}\n"))
+                line = syntax.with_node(line, value, cst.Name(names[text]))
+        return cst.FlattenSentinel([*lines, line]) if lines else line
+
+    return syntax.each(tree, cst.SimpleStatementLine, named) if makers else tree
 
 
 def lacks_period(given: dict[str, cst.BaseExpression]) -> bool:

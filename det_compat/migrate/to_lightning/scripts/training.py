@@ -59,6 +59,7 @@ from det_compat.migrate.to_lightning.scripts.periods import (
     at_end,
     lacks_period,
     period_flags,
+    with_named_periods,
     with_period,
 )
 from det_compat.migrate.to_lightning.scripts.schedule import (
@@ -92,7 +93,9 @@ def train_with_lightning(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Rewrite the scripts of a file that train a trial which is rewritten."""
     if not file.symbols.has(INIT, TRAINER, *UNITS):
         return tree
-    tree = told_of_torchrun(asked_within(in_one_place(tree, file), file.symbols), file.symbols)
+    tree = in_one_place(tree, file)
+    tree = with_named_periods(tree, Lengths(tree, file.symbols, file.asked).functions)
+    tree = told_of_torchrun(asked_within(tree, file.symbols), file.symbols)
     return syntax.transformed(syntax.each(tree, cst.Call, _with_length), _Scripts(file))
 
 

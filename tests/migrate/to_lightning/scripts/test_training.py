@@ -122,6 +122,47 @@ def script(folder: Path, before: str) -> str:
         ),
         pytest.param(
             """
+            def main(unit):
+                with pytorch.init() as context:
+                    trainer = pytorch.Trainer(Trial(context), context)
+                    trainer.fit(max_length=every(unit, 5), validation_period=every(unit, 2))
+
+
+            def every(unit, n):
+                if unit == "epochs":
+                    return pytorch.Epoch(n)
+                return pytorch.Batch(n)
+            """,
+            """
+            def main(unit):
+                validation_period = every(unit, 2)
+                trainer = pl.Trainer(
+                    devices=1,
+                    **every(unit, 5),
+                    val_check_interval=validation_period.get("max_steps"),
+                    check_val_every_n_epoch=validation_period.get("max_epochs"),
+                )
+                trainer.fit(Trial())
+                if (
+                    trainer.global_step % validation_period["max_steps"]
+                    if "max_steps" in validation_period
+                    else not trainer.is_last_batch or \
+trainer.current_epoch % validation_period["max_epochs"]
+                ):
+                    # the last batch is validated and saved, too
+                    trainer.validate(trainer.lightning_module, verbose=False)
+                    trainer.save_checkpoint(f"{trainer.log_dir}/checkpoints/last.ckpt")
+
+
+            def every(unit, n):
+                if unit == "epochs":
+                    return {"max_epochs": n}
+                return {"max_steps": n}
+            """,
+            id="a period that a function makes",
+        ),
+        pytest.param(
+            """
             def main(n, is_short):
                 if is_short:
                     length = pytorch.Epoch(1)
