@@ -34,7 +34,11 @@ from det_compat.migrate.to_lightning.optimization.optimizer_wrappers import (
     gets_closure,
     is_set_on,
 )
-from det_compat.migrate.to_lightning.optimization.rebound import keep_rebound
+from det_compat.migrate.to_lightning.optimization.rebound import (
+    keep_rebound,
+    with_made_where_kept,
+    with_one_name,
+)
 from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
 from det_compat.migrate.to_lightning.optimization.stepping import always_made
 from det_compat.migrate.to_lightning.optimization.wrapping import (
@@ -179,7 +183,9 @@ class Lightning(Target):
             tree = spread_choices(tree, symbols)
             tree = spread_makers(tree, symbols)
             tree = named_once(wrapped_behind(tree, symbols), symbols, alone, self.elsewhere.asked)
-            tree = give_clips(keep_rebound(tree, symbols), symbols)
+            tree = with_made_where_kept(tree, symbols, self.elsewhere.asked)
+            tree = keep_rebound(with_one_name(tree, symbols, alone, self.elsewhere.asked), symbols)
+            tree = give_clips(tree, symbols)
         return [Resolved(path, tree, symbols)]
 
     def _read_file(self, path: Path, tree: cst.Module, symbols: Symbols) -> None:

@@ -27,6 +27,7 @@ from det_compat.migrate.to_lightning.optimization.schedulers import (
     listed_schedulers,
     stepping_hooks,
 )
+from det_compat.migrate.to_lightning.optimization.stepping import asks_by_name
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import comments_of, without_word_of_wrapping
@@ -119,6 +120,8 @@ def used_attributes(nodes: Sequence[cst.CSTNode], plan: TrialPlan, file: Lightni
     # torch.optim has an lr_scheduler, too, which is no attribute of the trial.
     used = {n.attr.value for n in attributes if not syntax.code(n.value).endswith("optim")}
     used |= file.elsewhere.asked
+    if any(asks_by_name(node) for node in nodes):
+        used |= {*plan.all_optimizers, *(each.attribute for each in plan.all_schedulers)}
     if any(m is not None and m[1] == "optimizers" for m in map(file.symbols.member, attributes)):
         used |= {*plan.all_optimizers}
     if not plan.is_automatic:
@@ -304,6 +307,7 @@ def _uncounted(
             given = syntax.argument(call, 0, "optimizer")
             text = "" if given is None else syntax.code(given)
             owner, _, name = text.partition("[")[0].partition(".")
-            if name and owner == syntax.self_name(method) and name not in known:
+            is_asked = name in {*own, *file.elsewhere.properties}
+            if name and owner == syntax.self_name(method) and not is_asked and name not in known:
                 stepped.append(text)
     return [*dict.fromkeys(stepped)]

@@ -1,11 +1,12 @@
 """What is wrapped in one statement and kept in another: both become one, which can be seen."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import libcst as cst
+from libcst.helpers import ensure_type
 
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.file import Line
+from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.marks import above, comments_of
 from det_compat.migrate.tree.symbols import Symbols
 
@@ -25,6 +26,136 @@ def keep_rebound(tree: cst.Module, symbols: Symbols) -> cst.Module:
         return _kept_containers(syntax.transformed(function, _Sinking(symbols)), symbols)
 
     return syntax.each(tree, cst.FunctionDef, kept)
+
+
+def with_one_name(
+    tree: cst.Module, symbols: Symbols, alone: Collection[str], asked: Collection[str]
+) -> cst.Module:
+    """The file, whose trials have one attribute for each optimizer that they wrap.
+
+    Lightning counts the steps of what an attribute has when training starts, and ``self.opt = sgd``
+    above would still be the optimizer that Lightning does not count.
+
+    Args:
+        tree: of the file.
+        symbols: what its placeholders stand for.
+        alone: the trials in it that have neither bases nor heirs.
+        asked: the attributes that code beside trials may ask them for.
+    """
+
+    def named(node: cst.ClassDef) -> cst.ClassDef:
+        if not symbols.calls(node, "wrap_optimizer"):
+            return node
+        node = syntax.each(node, cst.SimpleStatementLine, lambda line: _unchained(line, symbols))
+        while found := next(_second_names(node, tree, symbols, asked), None):
+            line, name, first = found
+            node = syntax.replaced(ensure_type(node.deep_remove(line), cst.ClassDef), name, first)
+        return node
+
+    return syntax.each(
+        tree, cst.ClassDef, lambda node: named(node) if node.name.value in alone else node
+    )
+
+
+def with_made_where_kept(tree: cst.Module, symbols: Symbols, asked: Collection[str]) -> cst.Module:
+    """The file, whose methods keep the lists and dicts of what they wrap that they would return.
+
+    ``self.opts = self.make()`` says nothing of what ``make`` puts in.
+
+    Args:
+        tree: of the file.
+        symbols: what its placeholders stand for.
+        asked: the attributes that code beside trials may ask them for.
+    """
+    called = [each.attr.value for each in syntax.find(tree, cst.Attribute)]
+
+    def kept(node: cst.ClassDef) -> cst.ClassDef:
+        for line in syntax.find(node, Line):
+            small, call = syntax.simple(line), syntax.call_of(line)
+            text = "" if call is None else syntax.code(call.func)
+            owner, _, name = text.partition(".")
+            method, target = syntax.methods(node).get(name), syntax.target_of(line) or ""
+            is_own = target.startswith(f"{owner}.") and target.count(".") == 1
+            is_once = called.count(name) == 1 and name not in asked
+            if method is None or not is_own or not is_once or syntax.self_name(method) != owner:
+                continue
+            made = _keeping(method, target, symbols)
+            if made is not None and isinstance(small, cst.Assign):
+                node = syntax.with_node(node, method, made)
+                return kept(syntax.with_node(node, small, cst.Expr(small.value)))
+        return node
+
+    return syntax.each(tree, cst.ClassDef, kept)
+
+
+def _keeping(method: cst.FunctionDef, target: str, symbols: Symbols) -> cst.FunctionDef | None:
+    """A method that keeps what it wraps, which it returned; None if that is no list or dict."""
+    *body, last = syntax.body_of(method)
+    small = syntax.simple(last)
+    value = small.value if isinstance(small, cst.Return) else None
+    if value is None or len(syntax.returns(method)) != 1 or not isinstance(last, Line):
+        return None
+    is_made = isinstance(value, _DISPLAYS) and bool(symbols.calls(value, *_SAME))
+    is_filled = isinstance(value, cst.Name) and any(
+        _fills(line, value.value, symbols) for line in syntax.find(method, Line)
+    )
+    if not is_made and not is_filled:
+        return None
+    kept = last.with_changes(body=[syntax.assignment(syntax.expression(target), value)])
+    return syntax.with_body(method.with_changes(returns=None), [*body, kept])
+
+
+#: What several are kept in, written out.
+_DISPLAYS = (cst.Dict, cst.DictComp, cst.List, cst.ListComp)
+
+
+def _unchained(line: Line, symbols: Symbols) -> Lines:
+    """``a = self.b = wrap(c)`` as two statements."""
+    small, call = syntax.simple(line), syntax.call_of(line)
+    targets = [each.target for each in small.targets] if isinstance(small, cst.Assign) else []
+    if len(targets) < 2 or symbols.method(call) != "wrap_optimizer" or call is None:
+        return line
+    first = next((each for each in targets if isinstance(each, cst.Attribute)), targets[0])
+    made = [line.with_changes(body=[syntax.assignment(first, call)])]
+    others = (each for each in targets if each is not first)
+    made += [cst.SimpleStatementLine([syntax.assignment(each, first)]) for each in others]
+    return cst.FlattenSentinel(made)
+
+
+def _second_names(
+    node: cst.ClassDef, tree: cst.Module, symbols: Symbols, asked: Collection[str]
+) -> Iterator[tuple[cst.BaseStatement, str, str]]:
+    """The statements that keep an optimizer again, with the second name of it and the first."""
+    lines = [*syntax.find(node, Line)]
+    sets = [syntax.code(each.target) for each in syntax.find(node, cst.AssignTarget)]
+    wrapped = {
+        syntax.target_of(line)
+        for line in lines
+        if symbols.method(syntax.call_of(line)) == "wrap_optimizer"
+    }
+    every = [each.attr.value for each in syntax.find(tree, cst.Attribute)]
+    for line in lines:
+        small, name = syntax.simple(line), syntax.target_of(line) or ""
+        if not isinstance(small, cst.Assign) or len(small.targets) != 1:
+            continue
+        first = syntax.code(small.value)
+        if first not in wrapped or "." not in first or {sets.count(first), sets.count(name)} != {1}:
+            continue
+        last = name.rpartition(".")[2]
+        inside = [syntax.code(each) for each in syntax.find(node, cst.Attribute)]
+        is_own = name.count(".") == 1 and name.partition(".")[0] == first.partition(".")[0]
+        is_own &= inside.count(name) == every.count(last) and last not in asked
+        if is_own or _is_local(name, line, node):
+            yield line, name, first
+
+
+def _is_local(name: str, line: cst.BaseStatement, node: cst.ClassDef) -> bool:
+    """Whether a name is that of a variable of the one method with a statement."""
+    methods = syntax.methods(node).values()
+    own = [each for each in methods if any(line is found for found in syntax.find(each, Line))]
+    others = (each for each in methods if each not in own)
+    is_free = not any(name in syntax.names_in(each) for each in others)
+    return name.isidentifier() and len(own) == 1 and is_free and own[0].name.value == "__init__"
 
 
 class _Sinking(cst.CSTTransformer):

@@ -240,7 +240,7 @@ def asks_where_it_steps(
     for name, method in own.items():
         members = map(file.symbols.member, syntax.find(method.body, cst.Attribute))
         is_open = any(member is not None and member[1] == "optimizers" for member in members)
-        if is_open or "setattr" in syntax.names_in(method.body):
+        if is_open or "setattr" in syntax.names_in(method.body) or asks_by_name(method):
             return False
         own_ones = {f"{syntax.self_name(method)}.{each}" for each in optimizers}
         targets = [each for each in _targets(method) if isinstance(each, cst.Attribute)]
@@ -254,6 +254,12 @@ def asks_where_it_steps(
         elif name not in plan.early and _does_more(method, optimizers):
             return False
     return True
+
+
+def asks_by_name(node: cst.CSTNode) -> bool:
+    """Whether some code asks something for attributes whose names are known at run time."""
+    calls = (call for call in syntax.find(node, cst.Call) if syntax.is_name(call.func, "getattr"))
+    return any(not isinstance(c.args[1].value, cst.SimpleString) for c in calls if len(c.args) > 1)
 
 
 def _steps(method: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> bool:
