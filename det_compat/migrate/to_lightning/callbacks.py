@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import libcst as cst
 from libcst.helpers import ensure_type
 
+from det_compat.migrate.to_lightning.automatic.beside_fit import with_kept_callbacks
 from det_compat.migrate.to_lightning.hook_order import is_seen_before, left_of_order
 from det_compat.migrate.to_lightning.metrics.added import with_logging_hook
 from det_compat.migrate.to_lightning.metrics.asked import are_only_numbers, with_logged_names
@@ -350,6 +351,7 @@ def configure_callbacks(
     body = syntax.transformed(line.body, _ListReturns())
     returns = None if line.returns is None else syntax.annotation("list[pl.Callback]")
     made = line.with_changes(name=cst.Name("configure_callbacks"), body=body, returns=returns)
+    made = with_kept_callbacks(made, file.elsewhere)
     unread = (name for name in _makers(line, node, file) if file.elsewhere.is_unread(name))
     return functools.reduce(marked, map(_UNREAD.format, dict.fromkeys(unread)), made)
 

@@ -28,7 +28,6 @@ from det_compat.migrate.to_lightning.early.named_once import named_once
 from det_compat.migrate.to_lightning.from_config.lookups import with_own_hyperparameters
 from det_compat.migrate.to_lightning.metrics.training import apart
 from det_compat.migrate.to_lightning.modes import makes_evaluating
-from det_compat.migrate.to_lightning.optimization.hoisting import Resolved, hoist_wraps
 from det_compat.migrate.to_lightning.optimization.mapped import of_lists, spread_maps
 from det_compat.migrate.to_lightning.optimization.optimizer_wrappers import (
     gets_closure,
@@ -39,6 +38,7 @@ from det_compat.migrate.to_lightning.optimization.rebound import (
     with_made_where_kept,
     with_one_name,
 )
+from det_compat.migrate.to_lightning.optimization.returned.hoisting import Resolved, hoist_wraps
 from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
 from det_compat.migrate.to_lightning.optimization.stepping import always_made
 from det_compat.migrate.to_lightning.optimization.wrapping import (
@@ -67,6 +67,9 @@ from det_compat.migrate.tree.file import bound_names, function_names
 from det_compat.migrate.tree.imports import tidied
 from det_compat.migrate.tree.symbols import Symbols, new_name, own_name, resolve
 from det_compat.migrate.tree.transformers import CannotRewriteError
+
+#: How many functions may hand on what one of them wraps.
+_DEEPEST = 5
 
 
 class Lightning(Target):
@@ -99,11 +102,13 @@ class Lightning(Target):
             with problems.of(path):
                 resolved += self._resolved(path)
         resolved, settings = with_own_hyperparameters(resolved, analysis)
-        hoisted = hoist_wraps(resolved)
-        if any(hoisted[file.path] is not file.tree for file in resolved):
-            # Objects may keep what functions have wrapped: now those do which the trials call.
-            hoisted = hoist_wraps([replace(f, tree=hoisted[f.path]) for f in resolved])
-        kept = [replace(file, tree=hoisted[file.path]) for file in resolved]
+        kept = resolved
+        for _ in range(_DEEPEST):
+            hoisted = hoist_wraps(kept)
+            if all(hoisted[file.path] is file.tree for file in kept):
+                break
+            # Objects, and other functions, may keep what functions have wrapped before.
+            kept = [replace(file, tree=hoisted[file.path]) for file in kept]
         for file in with_late_properties(kept, analysis):
             with problems.of(file.path):
                 self._read_file(file.path, file.tree, file.symbols)

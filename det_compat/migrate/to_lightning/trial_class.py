@@ -37,6 +37,8 @@ from det_compat.migrate.to_lightning.moving.surely import surely
 from det_compat.migrate.to_lightning.optimization import gradients, schedulers, stepping
 from det_compat.migrate.to_lightning.optimization.kept import by_attributes
 from det_compat.migrate.to_lightning.optimization.optimizer_wrappers import (
+    HELD,
+    held_by_helpers,
     left_of_steps,
     set_on_wrappers,
 )
@@ -120,6 +122,7 @@ class _Rewriting:
     def __post_init__(self) -> None:
         self.own = syntax.methods(self.node)
         self._validating = reachable(self.own, *VALIDATING)
+        self._held, self._lost = held_by_helpers(self.own, self.plan, self.file)
 
     def result(self) -> cst.BaseStatement:
         """The class."""
@@ -142,7 +145,7 @@ class _Rewriting:
             moved, names = moved_lines(
                 init, [*early, *first], reader, is_automatic=plan.is_automatic
             )
-            asks = stepping.asks_where_it_steps(self.own, plan, self.file)
+            asks = not self._held and stepping.asks_where_it_steps(self.own, plan, self.file)
             self._asks = bool(moved) or asks
             init, moved = _without(init, moved), by_attributes(moved, names)
             # What only the moved statements call is not called before there is a Trainer any more.
@@ -167,7 +170,7 @@ class _Rewriting:
         if plan.own.optimizers or plan.own.schedulers or (plan.is_root and plan.all_optimizers):
             nodes = [*body, *self.others, *([init] if init is not None else [])]
             used = used_attributes(nodes, plan, self.file)
-            made.extend(configure_optimizers(plan, moved, used, asks=asks))
+            made += configure_optimizers(plan, moved, used, asks=asks, held=self._held)
         at = self._index_of_init(body)
         hooks = self._hooks()
         if (asks_size or told) and "setup" not in self.own:
@@ -380,6 +383,7 @@ class _Rewriting:
         said += set_on_wrappers(self.node, node, plan)
         if plan.other_bases is OtherBases.UNKNOWN:
             said += left_to_base(self.own, self.file.renamed)
+        said += map(HELD.format, self._lost)
         for message in (*said, *left_of_wraps(self.node, node, plan, self.file)):
             node = marked(node, message)
         return node

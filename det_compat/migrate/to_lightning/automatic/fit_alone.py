@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.automatic.moved_in_fit import (
-    both,
-    condition_of,
-    is_under,
+from det_compat.migrate.to_lightning.automatic.beside_fit import (
+    begins_with_validation,
     with_last_validation,
 )
+from det_compat.migrate.to_lightning.automatic.moved_in_fit import both, condition_of, is_under
 from det_compat.migrate.to_lightning.automatic.state_in_fit import HOOK, HOOKS, with_state_in_fit
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
@@ -34,8 +33,7 @@ _NAME = re.compile(r"(?i)\w*(sched|plateau)\w*")
 
 def with_steps_in_fit(tree: cst.Module, file: LightningFile) -> cst.Module:
     """The file, whose validations move what training goes by, and step schedulers, in fit alone."""
-    given = [fit.get("step_zero_validation") for fit in file.elsewhere.fits]
-    if any(getattr(each, "value", each) not in (None, False) for each in given):
+    if begins_with_validation(file.elsewhere):
         # The validation before the first batch counts, which a script has above ``fit()``.
         return tree
     made = with_state_in_fit(tree, file)

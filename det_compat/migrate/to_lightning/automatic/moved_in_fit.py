@@ -1,18 +1,15 @@
 """Validations that move what training goes by in fit alone."""
 
-import re
 from collections.abc import Container, Iterator, Sequence
 
 import libcst as cst
 
 from det_compat.migrate.to_lightning.automatic.moved import Moving, asked_of, smalls, stored_by
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.marks import marked
 from det_compat.migrate.tree.walking import below
 
 _IN_FIT = '{0}trainer.state.fn == "fit"'
-_COMPARED = re.compile(r'((?:\w+\.)?trainer)\.state\.fn (==|!=) "fit"')
 _LEFT = "Trainer.validate moves {0} here, too, which training goes by and only fit should move"
 _LOGGING = ("log", "log_dict")
 
@@ -46,56 +43,6 @@ def condition_of(method: cst.FunctionDef, owner: str) -> str:
     given = {param.name.value for param in method.params.params}
     is_known = not is_static(method) if owner else "trainer" in given
     return _IN_FIT.format(owner.format(syntax.self_name(method))) if is_known else ""
-
-
-def with_last_validation(tree: cst.Module, before: cst.Module, elsewhere: Elsewhere) -> cst.Module:
-    """The file, whose new conditions hold in the validation that a script has below ``fit()``, too.
-
-    The last batch is validated there, which was part of Determined's ``fit()``.
-    """
-    if not elsewhere.fits:
-        return tree
-    there = {syntax.code(each) for each in syntax.find(before, cst.Comparison)}
-    return syntax.transformed(tree, _Counting(there))
-
-
-#: The parentheses around a condition on a line of its own, where one line is too long for both.
-_LONG = 50
-_OPENING = cst.LeftParen(
-    cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace("    "))
-)
-_CLOSING = cst.RightParen(cst.ParenthesizedWhitespace(indent=True))
-
-
-class _Counting(cst.CSTTransformer):
-    """Has conditions hold behind steps, too: the Trainer of another validation has made none."""
-
-    def __init__(self, there: Container[str]) -> None:
-        super().__init__()
-        self._there = there
-        self._is_long = False
-
-    def visit_If(self, node: cst.If) -> None:
-        self._is_long = len(syntax.code(node.test)) > _LONG
-
-    def leave_Comparison(
-        self, original: cst.Comparison, updated: cst.Comparison
-    ) -> cst.BaseExpression:
-        text = syntax.code(updated)
-        found = None if text in self._there else _COMPARED.fullmatch(text)
-        if found is None:
-            return updated
-        if found[2] == "!=":
-            return syntax.expression(f"{text} and not {found[1]}.global_step")
-        made = syntax.expression(f"({text} or {found[1]}.global_step > 0)")
-        assert isinstance(made, cst.BooleanOperation)
-        return made.with_changes(lpar=[_OPENING], rpar=[_CLOSING]) if self._is_long else made
-
-    def leave_If(self, original: cst.If, updated: cst.If) -> cst.If:
-        is_other = updated.test is not original.test
-        if is_other and isinstance(original.test, cst.Comparison):
-            return updated.with_changes(test=updated.test.with_changes(lpar=[], rpar=[]))
-        return updated
 
 
 def is_static(method: cst.FunctionDef) -> bool:

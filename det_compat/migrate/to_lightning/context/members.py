@@ -33,12 +33,15 @@ from det_compat.migrate.to_lightning.written_out.early_device import OF_PROCESS,
 from det_compat.migrate.to_lightning.written_out.gathering import DEFINITIONS, GATHERING
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
+from det_compat.migrate.tree.marks import above
 from det_compat.migrate.tree.parameters import config_use
 from det_compat.migrate.tree.trial_attributes import reachable
 
 _Valued = TypeVar("_Valued", cst.Arg, cst.Assign, cst.Return)
 _Loop = TypeVar("_Loop", cst.For, cst.CompFor)
 
+#: What to say where training ends by a condition of a batch.
+_ENDS = "# training ends with this batch, and not at the next report, validation or checkpoint"
 _MOVE = "from pytorch_lightning.utilities import move_data_to_device"
 
 
@@ -145,7 +148,10 @@ class _Members(LightningTransformer):
             return updated
         given = syntax.argument(call, 0, "stop_requested") or cst.Name("True")
         goal = syntax.expression(f"{self.symbols.module(found[0])}.trainer.should_stop")
-        return updated.with_changes(body=[syntax.assignment(goal, given)])
+        made = updated.with_changes(body=[syntax.assignment(goal, given)])
+        name = self.functions[0].name.value if self.functions else ""
+        trains = name == "training_step" or (self.plan is not None and name in self.plan.training)
+        return above(made, [cst.EmptyLine(comment=cst.Comment(_ENDS))]) if trains else made
 
     def visit_Try(self, node: cst.Try) -> None:
         self._tried.append(bool(self.symbols.calls(node.body, "get_hparam")))

@@ -13,6 +13,7 @@ import libcst as cst
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere, parsed
+from det_compat.migrate.tree.file import Line
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import reachable
 
@@ -23,6 +24,10 @@ _NONE = (
 _UNKNOWN = (
     "Lightning calls step(closure=...) of {0}, and it is not known whether what is around another "
     "optimizer takes one"
+)
+#: What to say of an optimizer that an object of this class keeps, and steps.
+HELD = (
+    "Lightning counts no steps of what {0} keeps: give it those of optimizers() in on_train_start"
 )
 _OPTIMIZER = re.compile(r"(?:^|[._])(?:opt|optim|optimizer)\d*$|\boptim\.[A-Z]\w*\(")
 
@@ -38,6 +43,58 @@ def gets_closure(node: ast.AST | None) -> bool:
     if _takes_closure(step) or None in step.args.kw_defaults:
         return False
     return not any(getattr(each, "id", "") == "closure" for each in ast.walk(step))
+
+
+def held_by_helpers(
+    own: Mapping[str, cst.FunctionDef], plan: TrialPlan, file: LightningFile
+) -> tuple[dict[str, str], list[str]]:
+    """What objects of a trial keep of its optimizers and step by themselves.
+
+    Lightning counts the steps of its wrappers alone, which there are not when such an object is
+    made.
+
+    Args:
+        own: the methods of the trial.
+        plan: of it.
+        file: in which it is.
+
+    Returns:
+        The attributes, ``helper.opt`` for example, with that of the trial; and the classes whose
+        objects keep others.
+    """
+    kept, lost = dict[str, str](), list[str]()
+    for method in own.values():
+        for line in syntax.find(method, Line):
+            for call in syntax.find(line, cst.Call):
+                name = syntax.code(call.func).rpartition(".")[2]
+                if name in file.trials:
+                    continue
+                for at, (param, attribute) in _stepping(file.elsewhere.texts.get(name, "")):
+                    given = syntax.argument(call, at, param)
+                    first = "" if given is None else syntax.code(given).partition(".")[2]
+                    owner = (syntax.target_of(line) or "").partition(".")[2]
+                    is_kept = syntax.call_of(line) is call and owner.isidentifier()
+                    if is_kept and first in plan.all_optimizers:
+                        kept[f"{owner}.{attribute}"] = first
+                    elif given is not None:
+                        lost.append(name)
+    return kept, lost
+
+
+def _stepping(text: str) -> list[tuple[int, tuple[str, str]]]:
+    """The parameters of a class that its objects keep and step: each with its place."""
+    if not text.startswith("class ") or "step_optimizer(" not in text:
+        return []
+    node = syntax.statement(text)
+    init = syntax.methods(node).get("__init__") if isinstance(node, cst.ClassDef) else None
+    if init is None:
+        return []
+    names = [param.name.value for param in (*init.params.params[1:], *init.params.kwonly_params)]
+    stepped = {*re.findall(r"step_optimizer\(\s*(?:optimizer=)?self\.(\w+)\s*[,)]", text)}
+    pairs = [pair for line in syntax.find(init, cst.Assign) for pair in syntax.pairs(line)]
+    set_to = {syntax.code(v): syntax.code(t).partition(".")[2] for t, v in pairs}
+    every = [(at, (name, set_to.get(name, ""))) for at, name in enumerate(names)]
+    return [each for each in every if each[1][1] in stepped]
 
 
 def give_closures(tree: cst.Module, file: LightningFile) -> cst.Module:

@@ -35,7 +35,12 @@ from det_compat.migrate.tree.trial_attributes import is_there
 
 
 def configure_optimizers(
-    plan: TrialPlan, moved: list[cst.BaseStatement], used: set[str], *, asks: bool
+    plan: TrialPlan,
+    moved: list[cst.BaseStatement],
+    used: set[str],
+    *,
+    asks: bool,
+    held: Mapping[str, str],
 ) -> list[cst.BaseStatement]:
     """configure_optimizers, and the hooks that step schedulers where Lightning does not.
 
@@ -45,6 +50,7 @@ def configure_optimizers(
             has made them.
         used: the attributes that are used elsewhere, and so stay attributes.
         asks: whether what steps asks Lightning for the optimizers.
+        held: the attributes of helpers that keep one, too, each with that of the class.
     """
     optimizers, schedulers = plan.all_optimizers, plan.all_schedulers
     every = [*optimizers, *(s.attribute for s in schedulers)]
@@ -89,8 +95,9 @@ def configure_optimizers(
     if is_kept and can_count and not plan.is_automatic:
         text = _counted(optimizers, plan.own.emptied)
         text = _counted_if_there(optimizers) if lacking else text
+        text += "".join(f"    self.{there} = self.{name}\n" for there, name in held.items())
         counted = [syntax.method(f"def on_train_start(self):\n{text}")]
-        if any(each.all_schedulers for each in plan.ancestors):
+        if held or any(each.all_schedulers for each in plan.ancestors):
             text = text.replace(".optimizers()", ".optimizers(use_pl_optimizer=False)")
             counted.append(syntax.method(f"def on_train_end(self):\n{_AGAIN}{text}"))
     due = methods(plan.accumulation) if plan.accumulation is not None else []

@@ -1,5 +1,7 @@
 """Samplers of Determined's that torch has none for."""
 
+import re
+
 import libcst as cst
 from libcst.helpers import ensure_type
 
@@ -165,6 +167,21 @@ class Continued:
             self.batches = iter(self.loader)
             return next(self.batches)
 """
+#: The same where processes take shares of their own, which may differ by a batch.
+_ALIKE = _CONTINUED.replace(
+    "        self.loader = loader\n", "        self.loader = loader\n        self.length = None\n"
+).replace(
+    "        return len(self.loader)\n",
+    """\
+        if self.length is None:
+            lengths = [len(self.loader)]
+            if torch.distributed.is_available() and torch.distributed.is_initialized():
+                # each process has as many batches as the first one
+                torch.distributed.broadcast_object_list(lengths)
+            self.length = lengths[0]
+        return self.length
+""",
+)
 _SHARED = """\
 class ContinuedShare:
     \"""A process's batches of a loader: each epoch goes on where the one before it has ended.\"""
@@ -233,7 +250,14 @@ def write_out_samplers(tree: cst.Module, file: LightningFile) -> cst.Module:
     tree, used = renamed(tree, file, _PATHS)
     calls = (syntax.code(call.func) for call in syntax.find(tree, cst.Call))
     used |= {ADAPTED_LOADER, ADAPTED, _EPOCHS, CONTINUED, SHARED} & {*calls}
-    return with_definitions(tree, file, sorted(used), _KNOWN)
+    known = _KNOWN
+    if any(map(_RANKS.search, file.elsewhere.texts.values())):
+        known = {**_KNOWN, CONTINUED: Definition(_ALIKE, ("import torch",))}
+    return with_definitions(tree, file, sorted(used), known)
+
+
+#: What gives processes shares of the data.
+_RANKS = re.compile(r"\b(?:num_replicas|world_size|get_world_size|get_rank|rank)\b")
 
 
 def sharing(call: cst.Call, *, goes_on: bool) -> cst.Call | None:

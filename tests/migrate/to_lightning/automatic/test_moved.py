@@ -226,6 +226,38 @@ def test_the_validations_of_a_script_count_as_those_of_fit(
     assert other.seen == alone
 
 
+HISTORY = """
+from determined.pytorch import PyTorchCallback
+
+
+class History(PyTorchCallback):
+    def __init__(self):
+        self.errors = []
+
+    def on_validation_end(self, metrics):
+        self.errors.append(metrics["error"])
+
+
+"""
+
+
+@pytest.mark.parametrize(("given", "count"), [("", 3), (", step_zero_validation=True", 4)])
+@pytest.mark.filterwarnings("ignore")
+def test_the_validations_of_a_script_have_the_callbacks_of_fit(tmp_path, monkeypatch, given, count):
+    build = "    def build_callbacks(self):\n        return {'history': History()}\n\n"
+    source = trial((ONE, build + ONE), ("DataLoader([]", "DataLoader(torch.ones(4, 2)"))
+    script = SCRIPT.format(given).replace("        return trainer", "        return trainer\n")
+    made = rewritten(tmp_path, source.replace("class Trial", f"{HISTORY}class Trial") + script)
+    monkeypatch.chdir(tmp_path)
+    found: dict[str, Any] = {}
+    exec(compile(made, "made", "exec"), found)
+    (history,) = [c for c in found["main"]().callbacks if isinstance(c, found["History"])]
+    assert len(history.errors) == count
+    # Another trial, and another fit of this one, have callbacks of their own.
+    again = found["main"]().lightning_module.fit_callbacks
+    assert [len(each.errors) for each in again] == [count]
+
+
 def test_a_best_value_that_is_logged_is_that_of_the_validation(tmp_path):
     lines = "if error > self.best:\n    self.best = error"
     source = whole(lines, "self.best = 0", ('"error": error', '"error": error, "best": self.best'))

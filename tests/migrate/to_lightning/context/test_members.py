@@ -73,7 +73,12 @@ def test_stopping(tmp_path):
         '        return {"error"',
         '        self.context.set_stop_requested(True)\n        return {"error"',
     )
-    assert "self.trainer.should_stop = True" in rewritten(tmp_path, trial(change))
+    made = rewritten(tmp_path, trial(change))
+    assert "self.trainer.should_stop = True" in made and "ends with this batch" not in made
+    made = rewritten(
+        tmp_path, trial((change[0].replace("error", "loss"), change[1].replace("error", "loss")))
+    )
+    assert "training ends with this batch, and not at the next report" in made
 
 
 KEEPING = "self.move = lambda x: context.to_device([x, context.distributed.get_rank()])\n"

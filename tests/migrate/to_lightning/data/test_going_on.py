@@ -205,3 +205,18 @@ def test_a_stream_is_told_how_many_batches_were_trained(tmp_path):
     resumed.fit(names["Trial"](), ckpt_path=tmp_path / "last.ckpt")
     assert told == [0, 6]
     assert torch.load(tmp_path / "last.ckpt", weights_only=False)["global_step"] == 6
+
+
+def test_processes_with_shares_of_their_own_have_as_many_batches(tmp_path, monkeypatch):
+    rows = ENDLESS.replace("at = 0", "at = rank = 0")
+    source = made(tmp_path, rows, f"{PLAIN}(Rows(), batch_size=2)")
+    names: dict[str, Any] = {}
+    exec(source, names)
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    told = []
+    monkeypatch.setattr(
+        torch.distributed, "broadcast_object_list", lambda x: (told.append(x[0]), x.insert(0, 5))
+    )
+    loader = names["Continued"](range(6))
+    assert len(loader) == len(loader) == 5 and told == [6]
+    assert "broadcast" not in made(tmp_path, ENDLESS, f"{PLAIN}(Rows(), batch_size=2)")

@@ -43,7 +43,7 @@ METHODS = """
         ("self.nets = [net(), net()]\nfor each in self.nets:\n    wrap(each)", True),
         ("self.nets = dict(a=wrap(net()), b=wrap(net()))", True),
         ("self.nets = [self.one(), self.one()]", True),
-        ("self.first, self.second = self.one(), wrap(net())", True),
+        ("self.first, self.second = self.one(), wrap(net())", False),
         ("self.first, self.second = self.two()", False),
         ("first = net()\nwrap(first)\nself.first = first\nself.second = wrap(net())", False),
         ("self.first = wrap(net())\nself.second = net()\nwrap(self.second)", False),

@@ -90,6 +90,28 @@ def test_lightning_counts_the_steps_of_what_a_method_wraps_and_returns(call, lin
     assert runner.global_step == 3
 
 
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "self.model, self.opt = part(context, torch.nn.Linear(2, 1))",
+        "self.model, self.opt = torch.nn.Linear(2, 1), None\n"
+        "        self.opt, self.n = sgd(context, self.model), 1",
+    ],
+)
+def test_what_a_function_has_of_another_is_wrapped_where_it_is_kept(kept, tmp_path):
+    makers = HEADER + (
+        "def sgd(ctx, net):\n"
+        "    return ctx.wrap_optimizer(torch.optim.SGD(net.parameters(), lr=0.1))\n\n\n"
+        "def part(context, net):\n"
+        "    net = context.wrap_model(net)\n    return net, sgd(context, net)\n\n\n"
+    )
+    if "part(" not in kept:
+        makers = makers[: makers.index("def part")]
+    model = "self.model = context.wrap_model(torch.nn.Linear(2, 1))\n        "
+    made = rewritten(tmp_path, trial((model, ""), (OPT, kept), header=makers))
+    assert "MIGRATE" not in made and "self.opt" in made
+
+
 def test_an_optimizer_that_lightning_does_not_count_is_marked(tmp_path):
     made_by = f'        {WRAPS}\n        return {{"opt": opt}}'
     call = 'self.opt = self.made()["opt"]\n\n    def made(self):\n'

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import pytorch_lightning as pl
+import torch
 
 from tests.migrate.rewriting import HEADER, rewritten, trial
 
@@ -191,3 +194,48 @@ def test_a_state_that_is_set_anew_is_what_the_next_step_has(tmp_path, line, is_k
 def test_other_attributes_that_are_set_on_a_wrapper_are_spoken_of(tmp_path):
     made = setting(tmp_path, "pass", used="self.opt.warm = True")
     assert "train_batch sets warm of an optimizer, and Lightning's wrapper around it keeps" in made
+
+
+STEPPER = (
+    HEADER
+    + """\
+class Stepper:
+    def __init__(self, context, optimizer, every=1):
+        self.context = context
+        self.sgd = optimizer
+
+    def __call__(self):
+        self.context.step_optimizer(self.sgd)
+
+
+"""
+)
+STEP = "self.context.step_optimizer(self.opt)"
+
+
+def test_lightning_counts_the_steps_of_an_object_that_keeps_an_optimizer(tmp_path):
+    changes = (
+        (f"context.wrap_optimizer({PLAIN})", f"context.wrap_optimizer({PLAIN})\n{'':8}{{}}"),
+        (STEP, "self.stepper()"),
+    )
+    source = trial(*changes, header=STEPPER)
+    made = rewritten(tmp_path, source.replace("{}", "self.stepper = Stepper(context, self.opt)"))
+    assert "MIGRATE" not in made
+    found: dict[str, Any] = {}
+    exec(compile(made, "made", "exec"), found)
+    quiet = dict.fromkeys(["logger", "enable_checkpointing", "enable_progress_bar"], False)
+    runner = pl.Trainer(accelerator="cpu", max_steps=3, enable_model_summary=False, **quiet)
+    data = torch.utils.data.DataLoader(torch.ones(8, 2))
+    runner.fit(found["Trial"](global_batch_size=4), data, data)
+    assert runner.global_step == 3
+
+
+def test_an_object_in_a_list_that_keeps_an_optimizer_is_marked(tmp_path):
+    change = (
+        f"context.wrap_optimizer({PLAIN})",
+        f"context.wrap_optimizer({PLAIN})\n{'':8}self.all = [Stepper(context, self.opt)]",
+    )
+    source = trial(change, (STEP, "self.all[0]()"), header=STEPPER)
+    assert "# MIGRATE: Lightning counts no steps of what Stepper keeps" in rewritten(
+        tmp_path, source
+    )

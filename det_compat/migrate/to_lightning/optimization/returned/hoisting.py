@@ -10,13 +10,18 @@ from pathlib import Path
 import libcst as cst
 from libcst.helpers import ensure_type
 
-from det_compat.migrate.shapes.values import assigned
 from det_compat.migrate.to_lightning.class_facts import calls
-from det_compat.migrate.to_lightning.optimization.kept import wrappings
+from det_compat.migrate.to_lightning.optimization.returned.results import (
+    given_to,
+    keeps,
+    lacking,
+    names_of,
+    results_of,
+    wraps_of,
+)
 from det_compat.migrate.to_lightning.optimization.step_modes import hand_modes_on
 from det_compat.migrate.to_lightning.optimization.wrapping import (
     KEPT,
-    WRAPPING,
     kept_by_objects,
     unset,
 )
@@ -57,7 +62,7 @@ class _Wrapped:
 
     def given(self, call: cst.Call) -> list[cst.Arg]:
         """What a call is given beside what it wraps."""
-        return [*call.args[1:]] if self.function is None else _given(call, self.function)
+        return [*call.args[1:]] if self.function is None else given_to(call, self.function)
 
     def is_asked_by(self, owner: str, own: str) -> bool:
         """Whether a call of a method, or function, has all that it wraps with."""
@@ -93,12 +98,12 @@ def hoist_wraps(files: Sequence[Resolved]) -> dict[Path, cst.Module]:
     functions = [
         (
             function.name.value,
-            _Wrapped(file.path.stem, file.symbols, results, _may_lack(function), function=function),
+            _Wrapped(file.path.stem, file.symbols, results, lacking(function), function=function),
         )
         for file in files
         if len(file.symbols)
         for function in syntax.find(file.tree, cst.FunctionDef)
-        if (results := _results(function, file.symbols))
+        if (results := results_of(function, file.symbols))
     ]
     functions += [pair for file in files if len(file.symbols) for pair in _objects(file, files)]
     wrapping: dict[str, _Wrapped] = {}
@@ -106,6 +111,13 @@ def hoist_wraps(files: Sequence[Resolved]) -> dict[Path, cst.Module]:
         first = wrapping.setdefault(name, found)
         if (first.kinds, first.may_lack) != (found.kinds, found.may_lack):
             wrapping[name] = replace(found, results=[])
+    # What another gives a function is wrapped in this first, and then where this is called.
+    asking = {
+        name
+        for name, found in wrapping.items()
+        if found.function is not None and {*calls(found.function)} & (wrapping.keys() - {name})
+    }
+    wrapping = {name: found for name, found in wrapping.items() if name not in asking}
     trees = {file.path: file.tree for file in files}
     if not wrapping:
         return trees
@@ -128,7 +140,7 @@ def _unwrapped(tree: cst.Module, symbols: Symbols, known: Collection[str]) -> cs
 
     def unwrapped(function: cst.FunctionDef) -> cst.FunctionDef:
         is_known = function.name.value in known
-        calls = [call for part in _wraps(function, symbols) if is_known for call in part]
+        calls = [call for part in wraps_of(function, symbols) if is_known for call in part]
         if not calls:
             return function
         said = {name for c in calls for arg in c.args[1:] for name in syntax.names_in(arg)}
@@ -168,115 +180,6 @@ class _Unwrapping(cst.CSTTransformer):
         return updated.args[0].value if id(original) in self._calls else updated
 
 
-def _results(function: cst.FunctionDef, symbols: Symbols) -> list[cst.Call | None]:
-    """The calls that wrap what a function returns, part by part; one of several that are alike."""
-    return [part[0] if part else None for part in _wraps(function, symbols)]
-
-
-def _wraps(function: cst.FunctionDef, symbols: Symbols) -> list[list[cst.Call]]:
-    """The calls that wrap each part of what a function returns, which its branches do alike.
-
-    There are none if it wraps something else that it does not keep, or with something else of the
-    function's.
-    """
-    if not symbols.calls(function, *WRAPPING):
-        return []
-    found: list[list[cst.Call]] = []
-    for column in _columns(function):
-        made = [each for each in column if syntax.code(each) != "None"]
-        wraps = [each for each in made if isinstance(each, cst.Call)]
-        wraps = [call for call in wraps if symbols.method(call) in WRAPPING]
-        if wraps and len(wraps) < len(made):
-            return []
-        found.append(wraps)
-    parts = [call for wraps in found for call in wraps]
-    # What it keeps in an attribute, and does not return, is seen there, as a model is.
-    kept = [each.call for each in wrappings(function, symbols)]
-    calls = [call for call in symbols.calls(function, *KEPT) if call in parts or call not in kept]
-    calls += [call for call in symbols.calls(function, "wrap_model") if call in parts]
-    # What is returned beside it is known to who calls the function.
-    names = _names(function)
-    beside = {name for name, wraps in zip(names, found, strict=False) if not wraps}
-    local = syntax.local_names(function) - {syntax.self_name(function), *beside}
-    is_known = all(
-        call in parts
-        and bool(call.args)
-        and not call.args[0].star
-        and syntax.argument(call, 0, WRAPPING[symbols.method(call)]) is call.args[0].value
-        and not any(syntax.names_in(arg.value) & local for arg in _given(call, function))
-        for call in calls
-    )
-    ways = [{_way(call, function, symbols) for call in wraps} for wraps in found]
-    if not calls or not is_known or any(len(each) > 1 for each in ways):
-        return []
-    return [] if len(found) > 1 and _may_end(function) else found
-
-
-def _keeps(method: cst.FunctionDef, target: str) -> bool:
-    """Whether a target is an attribute, or a variable that a method keeps in one, or returns."""
-    own = syntax.self_name(method)
-    if not target.isidentifier():
-        return target.startswith(f"{own}.")
-    lines = (line for line in syntax.find(method, cst.Assign) if syntax.is_name(line.value, target))
-    kept = (each.target for line in lines for each in line.targets)
-    values = (each.value for each in _returned(method) if each.value is not None)
-    is_returned = any(
-        syntax.is_name(part, target) for each in values for part in syntax.parts(each)
-    )
-    return is_returned or any(syntax.code(each).startswith(f"{own}.") for each in kept)
-
-
-def _way(call: cst.Call, function: cst.FunctionDef, symbols: Symbols) -> str:
-    given = (syntax.code(arg) for arg in syntax.without_commas(_given(call, function)))
-    return ", ".join((symbols.method(call), *given))
-
-
-def _columns(function: cst.FunctionDef) -> list[list[cst.BaseExpression]]:
-    """All that each part of what a function returns may be; nothing if that is not known."""
-    values: dict[str, list[cst.BaseExpression]] = {}
-    for line in syntax.find(function.body, cst.Assign):
-        for target, value in syntax.pairs(line):
-            values.setdefault(syntax.code(target), []).append(value)
-    rows = [syntax.parts(each.value) for each in _returned(function) if each.value is not None]
-    if len({len(row) for row in rows}) != 1:
-        return []
-    return [
-        [each for part in parts for each in values.get(syntax.code(part), [part])]
-        for parts in zip(*rows, strict=True)
-    ]
-
-
-def _names(function: cst.FunctionDef) -> list[str]:
-    """What the parts are called that a function returns; ``""`` for one that has no name."""
-    rows = [syntax.parts(each.value) for each in _returned(function) if each.value is not None]
-    rows = [row for row in rows if any(syntax.code(part) != "None" for part in row)]
-    found = [[part.value if isinstance(part, cst.Name) else "" for part in row] for row in rows]
-    return found[0] if found and all(names == found[0] for names in found) else []
-
-
-def _given(call: cst.Call, function: cst.FunctionDef) -> list[cst.Arg]:
-    """What a call is given beside what it wraps, with what the function's variables are set to.
-
-    What the function returns beside it has a name where it is called.
-    """
-    beside = _names(function)
-    known = {name: value for name, value in assigned(function).items() if name.isidentifier()}
-    known = {name: value for name, value in known.items() if name not in beside}
-
-    def inlined(node: cst.BaseExpression) -> cst.BaseExpression:
-        value = known.get(syntax.code(node))
-        if not isinstance(node, cst.Name):
-            return syntax.each(node, cst.Name, inlined)
-        if value is None or any(syntax.find(value, cst.Call)):
-            return node
-        value = inlined(value.deep_clone())
-        if isinstance(value, (cst.BooleanOperation, cst.IfExp, cst.Lambda)):
-            return value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-        return value
-
-    return [arg.with_changes(value=inlined(arg.value)) for arg in call.args[1:]]
-
-
 def _without_idle(function: cst.FunctionDef, names: set[str]) -> cst.FunctionDef:
     """A function without the variables among these that nothing but each other uses now."""
     lines = [*syntax.body_of(function)]
@@ -287,35 +190,6 @@ def _without_idle(function: cst.FunctionDef, names: set[str]) -> cst.FunctionDef
             lines.remove(line)
             names = names | syntax.names_in(line)
     return syntax.with_body(function, lines)
-
-
-def _returned(function: cst.FunctionDef) -> Iterator[cst.Return]:
-    """The statements by which a function returns something."""
-    for each in syntax.returns(function):
-        if each.value is not None and syntax.code(each.value) != "None":
-            yield each
-
-
-def _may_lack(function: cst.FunctionDef) -> list[bool]:
-    """Whether each part of what a function returns may be None."""
-    may_end, columns = _may_end(function), _columns(function)
-    return [may_end or any(syntax.code(each) == "None" for each in column) for column in columns]
-
-
-def _may_end(function: cst.FunctionDef) -> bool:
-    """Whether a function may return None alone."""
-    returns = syntax.returns(function)
-    return len(returns) > len([*_returned(function)]) or not _leaves(function)
-
-
-def _leaves(block: cst.FunctionDef | cst.If | cst.Else) -> bool:
-    """Whether a block never comes to its end."""
-    last: cst.CSTNode | None = next(iter(syntax.body_of(block)[-1:]), None)
-    while isinstance(last, cst.If) and _leaves(last):
-        last = last.orelse
-    if isinstance(last, cst.Else):
-        return _leaves(last)
-    return last is not None and isinstance(syntax.simple(last), (cst.Return, cst.Raise))
 
 
 def _origins(tree: cst.Module) -> dict[str, set[str]]:
@@ -352,24 +226,20 @@ class _Hoisting(ScopedTransformer):
 
     def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
         small, call = syntax.simple(updated), syntax.call_of(updated)
-        if call is None or self.method is None or not isinstance(small, (cst.Assign, cst.Return)):
+        if self.method is None or not isinstance(small, (cst.Assign, cst.Return)):
             return updated
-        owner, _, name = syntax.code(call.func).rpartition(".")
-        found, own = self._wrapping.get(name), syntax.self_name(self.method)
-        if found is None or not self._is_of(found, owner or name, own):
+        if call is None:
+            return self._with_each(updated, small)
+        found = self._known(call)
+        if found is None:
             return updated
+        name = syntax.code(call.func).rpartition(".")[2]
         targets = syntax.parts(small.targets[0].target) if isinstance(small, cst.Assign) else []
         if not targets and (found.attributes or any(found.may_lack)):
             return updated
         wrapped = [True] if found.attributes else [call is not None for call in found.results]
-        kept = [_keeps(self.method, syntax.code(target)) for target in targets] or [True]
+        kept = [keeps(self.method, syntax.code(target)) for target in targets] or [True]
         if len(kept) != len(wrapped) or not all(k for k, w in zip(kept, wrapped, strict=True) if w):
-            return updated
-        if not found.is_asked_by(owner, own):
-            return updated
-        method = syntax.methods(self.classes[-1]).get(name) if owner == own else None
-        if method is not None and not _results(method, self._file.symbols):
-            # Another class has a method of this name that wraps what it returns.
             return updated
         self.kept.append(name)
         if found.attributes:
@@ -381,13 +251,48 @@ class _Hoisting(ScopedTransformer):
         lines = [self._line(found, index, targets) for index in parts]
         return cst.FlattenSentinel([updated, *lines])
 
+    def _with_each(self, line: Line, small: cst.Assign | cst.Return) -> Line:
+        """A statement with each of several calls in it wrapped that gives one wrapped thing."""
+        assert self.method is not None
+        values = syntax.parts(small.value) if small.value is not None else []
+        targets = syntax.parts(small.targets[0].target) if isinstance(small, cst.Assign) else []
+        is_kept = len(targets) == len(values) or isinstance(small, cst.Return)
+        for at, value in enumerate(values if is_kept and len(values) > 1 else ()):
+            found = self._known(value) if isinstance(value, cst.Call) else None
+            target = syntax.code(targets[at]) if targets else ""
+            is_one = found is not None and len(found.results) == 1 and not found.attributes
+            if found is None or not is_one or any(found.may_lack):
+                continue
+            if target and not keeps(self.method, target):
+                continue
+            self.kept.append(syntax.code(ensure_type(value, cst.Call).func).rpartition(".")[2])
+            line = syntax.with_node(line, value, self._wrap(found, 0, value))
+        return line
+
+    def _known(self, call: cst.Call) -> _Wrapped | None:
+        """The function that a call is one of, which wraps what it returns."""
+        owner, _, name = syntax.code(call.func).rpartition(".")
+        found, own = (
+            self._wrapping.get(name),
+            syntax.self_name(ensure_type(self.method, cst.FunctionDef)),
+        )
+        if found is None or not self._is_of(found, owner or name, own):
+            return None
+        if not found.is_asked_by(owner, own):
+            return None
+        node = self.classes[-1] if owner == own and self.classes else None
+        method = syntax.methods(node).get(name) if node is not None else None
+        # Another class may have a method of this name that wraps what it returns.
+        is_other = method is not None and not results_of(method, self._file.symbols)
+        return None if is_other else found
+
     def _line(
         self, found: _Wrapped, index: int, targets: Sequence[cst.BaseExpression]
     ) -> cst.BaseStatement:
         target = targets[index]
         value = self._wrap(found, index, target)
         if found.function is not None and not found.attributes:
-            for name, kept in zip(_names(found.function), targets, strict=False):
+            for name, kept in zip(names_of(found.function), targets, strict=False):
                 value = syntax.replaced(value, name, syntax.code(kept)) if name else value
         line = cst.SimpleStatementLine([syntax.assignment(target, value)])
         test = syntax.expression(f"{syntax.code(target)} is not None")
