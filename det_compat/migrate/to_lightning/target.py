@@ -38,7 +38,6 @@ from det_compat.migrate.to_lightning.optimization.rebound import (
     with_made_where_kept,
     with_one_name,
 )
-from det_compat.migrate.to_lightning.optimization.returned.hoisting import Resolved, hoist_wraps
 from det_compat.migrate.to_lightning.optimization.schedulers import keep_modes
 from det_compat.migrate.to_lightning.optimization.stepping import always_made
 from det_compat.migrate.to_lightning.optimization.wrapping import (
@@ -55,6 +54,7 @@ from det_compat.migrate.to_lightning.plan import (
     with_own,
 )
 from det_compat.migrate.to_lightning.planning import REDUCER, Planner, ReadFile
+from det_compat.migrate.to_lightning.returned.hoisting import Resolved, hoist_wraps
 from det_compat.migrate.to_lightning.shadowed import without_shadowed
 from det_compat.migrate.to_lightning.taken.renaming import with_new_names
 from det_compat.migrate.to_lightning.taken.reserved import ATTRIBUTE_DICTS, taken_names

@@ -10,7 +10,7 @@ from det_compat.analysis.scopes import Scope
 from det_compat.migrate.to_lightning.early.late import late_property, late_value, read_by
 from det_compat.migrate.to_lightning.early.telling import RANKS
 from det_compat.migrate.to_lightning.moving.lines import hands_on
-from det_compat.migrate.to_lightning.optimization.returned.hoisting import Resolved
+from det_compat.migrate.to_lightning.returned.hoisting import Resolved
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.facts import Analysis
 from det_compat.migrate.tree.symbols import Symbols

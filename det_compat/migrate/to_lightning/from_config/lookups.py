@@ -16,7 +16,7 @@ from det_compat.analysis.scopes import Scope
 from det_compat.config import ExperimentConfig
 from det_compat.config.flat import KNOWN, PLAIN, Path, flat_name
 from det_compat.migrate.configs import configs_of
-from det_compat.migrate.to_lightning.optimization.returned.hoisting import Resolved
+from det_compat.migrate.to_lightning.returned.hoisting import Resolved
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.facts import Analysis
 from det_compat.migrate.tree.symbols import Symbols

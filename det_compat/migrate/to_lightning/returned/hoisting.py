@@ -11,19 +11,19 @@ import libcst as cst
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.class_facts import calls
-from det_compat.migrate.to_lightning.optimization.returned.results import (
+from det_compat.migrate.to_lightning.optimization.step_modes import hand_modes_on
+from det_compat.migrate.to_lightning.optimization.wrapping import (
+    KEPT,
+    kept_by_objects,
+    unset,
+)
+from det_compat.migrate.to_lightning.returned.results import (
     given_to,
     keeps,
     lacking,
     names_of,
     results_of,
     wraps_of,
-)
-from det_compat.migrate.to_lightning.optimization.step_modes import hand_modes_on
-from det_compat.migrate.to_lightning.optimization.wrapping import (
-    KEPT,
-    kept_by_objects,
-    unset,
 )
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
