@@ -175,7 +175,7 @@ class Lightning(Target):
         if self._renamed:
             names = {s.name for s in facts.classes.values() if facts.is_named_as_trial(s)}
             tree = with_new_names(tree, names, self._renamed)
-        is_off = any(self._trial_nodes()) and not self.elsewhere.has_core_contexts
+        is_off = self._has_trials and not self.elsewhere.has_core_contexts
         if refused := without_counterparts(self.sources[path], symbols, is_off_clusters=is_off):
             raise CannotRewriteError(refused)
         if len(symbols):
@@ -248,6 +248,10 @@ class Lightning(Target):
             elsewhere=self.elsewhere,
             imported=of_samplers(path, self.sources),
         )
+
+    @cached_property
+    def _has_trials(self) -> bool:
+        return any(self._trial_nodes())
 
     @cached_property
     def _old(self) -> set[Scope]:

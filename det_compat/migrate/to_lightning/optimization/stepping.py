@@ -257,9 +257,14 @@ def asks_where_it_steps(
 
 
 def asks_by_name(node: cst.CSTNode) -> bool:
-    """Whether some code asks something for attributes whose names are known at run time."""
+    """Whether a method asks its object for attributes whose names are known at run time."""
+    own = syntax.self_name(node) if isinstance(node, cst.FunctionDef) else "self"
     calls = (call for call in syntax.find(node, cst.Call) if syntax.is_name(call.func, "getattr"))
-    return any(not isinstance(c.args[1].value, cst.SimpleString) for c in calls if len(c.args) > 1)
+    given = ([arg.value for arg in call.args[:2]] for call in calls if len(call.args) > 1)
+    return any(
+        syntax.is_name(owner, own) and not isinstance(name, cst.SimpleString)
+        for owner, name in given
+    )
 
 
 def _steps(method: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> bool:

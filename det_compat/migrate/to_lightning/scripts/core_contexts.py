@@ -21,7 +21,9 @@ def run_off_clusters(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Leave out what asks for a cluster, which no Lightning is on: of scripts and beside trials."""
     is_beside = bool(file.plans or file.callbacks)
     is_beside |= bool(file.trials) and not file.elsewhere.has_core_contexts
-    asks = file.symbols.has(_CLUSTER) and (is_beside or file.symbols.has(INIT, TRAINER))
+    # A script of trials that are in no file here stays as it is, but for marks.
+    is_script = file.symbols.has(INIT, TRAINER) and bool(file.trials)
+    asks = file.symbols.has(_CLUSTER) and (is_beside or is_script)
     # A script of the Core API stays one, and is told of its task in this way.
     tree = without_core_context(tree, file) if asks else tree
     if not asks or asks_core(tree, file.symbols):
