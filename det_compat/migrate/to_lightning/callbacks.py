@@ -1,15 +1,13 @@
 """PyTorchCallbacks become Lightning's, hook by hook."""
 
 import ast
-import functools
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import libcst as cst
 from libcst.helpers import ensure_type
 
-from det_compat.migrate.to_lightning.automatic.beside_fit import with_kept_callbacks
 from det_compat.migrate.to_lightning.hook_order import is_seen_before, left_of_order
 from det_compat.migrate.to_lightning.metrics.added import with_logging_hook
 from det_compat.migrate.to_lightning.metrics.asked import are_only_numbers, with_logged_names
@@ -342,62 +340,3 @@ def _renamed(method: cst.FunctionDef, hook: _Hook) -> cst.FunctionDef:
         params=params,
         whitespace_before_params=cst.SimpleWhitespace(""),
     )
-
-
-def configure_callbacks(
-    line: cst.FunctionDef, node: cst.ClassDef, file: LightningFile
-) -> cst.FunctionDef:
-    """What becomes of build_callbacks, which returned a dict of them."""
-    body = syntax.transformed(line.body, _ListReturns())
-    returns = None if line.returns is None else syntax.annotation("list[pl.Callback]")
-    made = line.with_changes(name=cst.Name("configure_callbacks"), body=body, returns=returns)
-    made = with_kept_callbacks(made, file.elsewhere)
-    unread = (name for name in _makers(line, node, file) if file.elsewhere.is_unread(name))
-    return functools.reduce(marked, map(_UNREAD.format, dict.fromkeys(unread)), made)
-
-
-_UNREAD = "{0} is in none of these files, and has to be a callback of Lightning"
-
-
-def _makers(line: cst.FunctionDef, node: cst.ClassDef, file: LightningFile) -> Iterator[str]:
-    """What is called to make the callbacks, but for what is marked, since it takes a context."""
-    pairs = [each for found in syntax.find(node, cst.Assign) for each in syntax.pairs(found)]
-    local = [each for found in syntax.find(line, cst.Assign) for each in syntax.pairs(found)]
-    kept = [value for target, value in local if isinstance(target, cst.Subscript)]
-    kept += [entry.value for entry in syntax.find(line, cst.DictElement)]
-    for value in kept:
-        made = [v for target, v in pairs if syntax.code(target) == syntax.code(value)] or [value]
-        for call in made:
-            if isinstance(call, cst.Call) and not any(map(file.symbols.is_context, _given(call))):
-                yield syntax.code(call.func)
-
-
-def _given(call: cst.Call) -> Iterator[cst.BaseExpression]:
-    return (arg.value for arg in call.args)
-
-
-class _ListReturns(cst.CSTTransformer):
-    def visit_FunctionDef(self, node: cst.FunctionDef | cst.ClassDef) -> bool:
-        return False
-
-    visit_ClassDef = visit_FunctionDef
-
-    def leave_Return(self, original: cst.Return, updated: cst.Return) -> cst.Return:
-        value = updated.value
-        return updated if value is None else updated.with_changes(value=_listed(value))
-
-
-def _listed(value: cst.BaseExpression) -> cst.BaseExpression:
-    """The list of the values of a dict."""
-    if isinstance(value, cst.IfExp):
-        return value.with_changes(body=_listed(value.body), orelse=_listed(value.orelse))
-    elements = value.elements if isinstance(value, cst.Dict) else ()
-    if isinstance(value, cst.Dict) and all(isinstance(e, cst.DictElement) for e in elements):
-        return cst.List(
-            [cst.Element(e.value, comma=e.comma) for e in elements],
-            lbracket=cst.LeftSquareBracket(value.lbrace.whitespace_after),
-            rbracket=cst.RightSquareBracket(value.rbrace.whitespace_before),
-        )
-    is_plain = isinstance(value, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
-    text = syntax.code(value) if is_plain else f"({syntax.code(value)})"
-    return syntax.expression(f"list({text}.values())")

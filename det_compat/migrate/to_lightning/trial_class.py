@@ -9,7 +9,7 @@ from det_compat.migrate.line_length import spaced
 from det_compat.migrate.shapes.known import Shapes
 from det_compat.migrate.shapes.returned import gives_dicts
 from det_compat.migrate.to_lightning import modes
-from det_compat.migrate.to_lightning.callbacks import configure_callbacks
+from det_compat.migrate.to_lightning.callback_lists import configure_callbacks
 from det_compat.migrate.to_lightning.class_facts import BATCH_METHODS, EVALUATIONS, asks_sizes
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.data.going_on import with_one_iterator
@@ -213,7 +213,7 @@ class _Rewriting:
         if name == "__init__":
             return []
         if name == "build_callbacks":
-            return [configure_callbacks(line, self.node, self.file)]
+            return [configure_callbacks(line, self.node, plan, self.file)]
         if name == "evaluation_reducer":
             is_one = self._evaluation() in plan.alone and not self._decides_late()
             named = syntax.transformed(line, ReducerNames(self.file))
