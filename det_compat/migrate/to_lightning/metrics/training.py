@@ -3,6 +3,7 @@
 import builtins
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import libcst as cst
 from libcst.helpers import ensure_type
@@ -165,18 +166,21 @@ def training_hooks(
     return [syntax.method(f"def {_HOOK}(self):\n{text}\n")] if lines else []
 
 
+_Methods: TypeAlias = Mapping[str, cst.FunctionDef]
+
+
 def left_to_log(
-    made: cst.ClassDef, wrapped: Iterable[Wrapping], own: Mapping[str, cst.FunctionDef]
+    made: cst.ClassDef, wrapped: Iterable[Wrapping], families: Iterable[_Methods]
 ) -> list[str]:
     """The attributes of reducers of training metrics that the class ``made`` does not log.
 
     Args:
         made: what has become of the trial.
         wrapped: what the trial wraps.
-        own: its methods.
+        families: the methods of the trial, and of each heir, with those of its bases.
     """
     hook = syntax.methods(made).get(_HOOK, cst.Pass())
-    used = [own[name] for name in reachable(own, "train_batch")]
+    used = [own[name] for own in families for name in reachable(own, "train_batch")]
     found = []
     for each in wrapped:
         if each.member not in _WRAPPING:

@@ -286,7 +286,8 @@ def left_of_wraps(
         yield "what a reducer computes that no attribute keeps must be logged"
     for name in undecided(kept):
         yield f"whether {name} reduces training, validations or both is known at run time"
-    for name in left_to_log(made, kept, own):
+    families = [_methods_of(each, node, file) for each in file.every if plan in each.ancestors]
+    for name in left_to_log(made, kept, [own, *families]):
         yield f"what {name} reduces of training must be logged"
     for name in reset_in_training(kept, own):
         yield f"training resets {name}, of which an epoch's end tells what has come since"
@@ -296,6 +297,19 @@ def left_of_wraps(
         yield "an LR scheduler whose step mode is known at run time must be stepped"
     for name in _uncounted(own, plan, file):
         yield f"{name} is stepped, and Lightning counts the steps of what optimizers() gives alone"
+
+
+def _methods_of(
+    plan: TrialPlan, node: cst.ClassDef, file: LightningFile
+) -> dict[str, cst.FunctionDef]:
+    """The methods of a trial with those of its bases, one of which is ``node``."""
+    found: dict[str, cst.FunctionDef] = {}
+    for each in reversed(plan.ancestors):
+        text = file.elsewhere.texts.get(each.own.name, "")
+        nodes = [node] if each.own.name == node.name.value else []
+        nodes += syntax.find(syntax.looked_at(text), cst.ClassDef)
+        found |= syntax.methods(nodes[0]) if nodes else {}
+    return found
 
 
 def _uncounted(

@@ -262,14 +262,22 @@ def last_batch(trainer: str, module: str, schedule: Schedule) -> list[cst.BaseSt
     return [*_on(lacking, "validated, too", validating), *end]
 
 
-def shuts_down(text: str) -> bool:
-    """Whether a callback does something as a trial ends, other than to tell what it knows."""
+def shuts_down(text: str, *, is_validated: bool) -> bool:
+    """Whether a callback does something as a trial ends, other than to tell what it knows.
+
+    What it knows may be of the last validation, where the last batch ``is_validated`` later.
+    """
     node = syntax.statement(text) if "def on_trial_shutdown(" in text else None
     method = (
         syntax.methods(node).get("on_trial_shutdown") if isinstance(node, cst.ClassDef) else None
     )
     calls = [syntax.call_of(line) for line in syntax.body_of(method)] if method else []
-    return not all(call and _TELLING.fullmatch(syntax.code(call.func)) for call in calls)
+    return not all(
+        call
+        and _TELLING.fullmatch(syntax.code(call.func))
+        and not (is_validated and any(any(syntax.find(a, cst.Attribute)) for a in call.args))
+        for call in calls
+    )
 
 
 _TELLING = re.compile(r"print|(?:self\.)?_?log\w*\.\w+", re.IGNORECASE)

@@ -375,7 +375,9 @@ class _Scripts(LightningTransformer):
         trial = ensure_type(syntax.expression(fit), cst.Call).args[0].value
         module = syntax.code(trial) if is_kept(trial) else f"{name}.lightning_module"
         lines = last_batch(name, module, self._schedule(self._given(call) or {}))
-        if any(map(shuts_down, self.file.elsewhere.texts.values())):
+        is_validated = any(".validate(" in syntax.code(line) for line in lines)
+        texts = self.file.elsewhere.texts.values()
+        if any(shuts_down(text, is_validated=is_validated) for text in texts):
             lines[:1] = [marked(line, SHUT_DOWN) for line in lines[:1]]
         return lines
 

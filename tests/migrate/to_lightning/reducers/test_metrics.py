@@ -101,6 +101,28 @@ class Heir(Trial):
         assert f"        super().{hook}()\n        self." in made
 
 
+@pytest.mark.parametrize("updates", ["base", "heir"])
+def test_what_a_family_reduces_of_training_is_marked(updates, tmp_path):
+    wrapped = "lr=0.1))\n        self.n = context.wrap_reducer(known, name='n')\n"
+    heir = (
+        "\n\nclass Heir(Trial):\n    def loss_of(self, batch):\n        self.n.update(1)\n"
+        "        return self.model(batch).sum()\n"
+    )
+    lines = "    def loss_of(self, batch):\n        return 0\n\n    def evaluate_batch"
+    changes = [("loss = self.model(batch).sum()", "loss = self.loss_of(batch)")]
+    if updates == "base":
+        lines = lines.replace("return 0", "self.n.update(1)")
+        heir = (
+            "\n\nclass Heir(Trial):\n    def __init__(self, context):\n"
+            "        super().__init__(context)\n"
+            "        self.n = context.wrap_reducer(known, name='n')\n"
+        )
+        wrapped = "lr=0.1))\n"
+    changes += [("lr=0.1))\n", wrapped), ("    def evaluate_batch", lines)]
+    made = rewritten(tmp_path, trial(*changes) + heir)
+    assert "# MIGRATE: what n reduces of training must be logged" in made
+
+
 @pytest.mark.parametrize(
     ("options", "is_marked"),
     [

@@ -420,16 +420,18 @@ def test_the_last_batch_is_validated(given: str, asked: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("done", "is_marked"),
+    ("done", "period", "is_marked"),
     [
-        ("self.trial.model.load_state_dict(self.best)", True),
-        ("self.done = True", True),
-        ("print('done', self.best)", False),
-        ("LOGGER.info('done')", False),
+        ("self.trial.model.load_state_dict(self.best)", "checkpoint", True),
+        ("self.done = True", "checkpoint", True),
+        ("print('done', self.best)", "checkpoint", False),
+        ("print('done', self.best)", "validation", True),
+        ("print('done')", "validation", False),
+        ("LOGGER.info('done')", "checkpoint", False),
     ],
 )
 def test_what_callbacks_do_at_the_end_comes_before_the_last_checkpoint(
-    done: str, is_marked: bool, tmp_path: Path
+    done: str, period: str, is_marked: bool, tmp_path: Path
 ) -> None:
     before = f"""
     class Closing(pytorch.PyTorchCallback):
@@ -441,7 +443,7 @@ def test_what_callbacks_do_at_the_end_comes_before_the_last_checkpoint(
         with pytorch.init() as context:
             model = Trial(context)
             trainer = pytorch.Trainer(model, context)
-            trainer.fit(max_length=pytorch.Batch(n), checkpoint_period=pytorch.Batch(3))
+            trainer.fit(max_length=pytorch.Batch(n), {period}_period=pytorch.Batch(3))
     """
     made = script(tmp_path, before)
     assert SAVED in made
