@@ -154,8 +154,10 @@ class _Rewriting:
             body.extend(self._data_methods())
         if self._family.clip and self._decides_on_clipping():
             build = self._here.get("build_callbacks")
-            trains = "train_batch" in self._here
-            said = "heirs clip gradients" if trains else "the base clips gradients, this does not"
+            is_clipped = clips(self._family.inherited)
+            said = (
+                "the base clips gradients, this does not" if is_clipped else "heirs clip gradients"
+            )
             body.append(clipping_method(self._family.clip, build, said, self._file))
         kept = {
             "wrap_model": self._model,
@@ -178,11 +180,12 @@ class _Rewriting:
         return syntax.with_body(self._new_init(), [*init, *syntax.statements(text)])
 
     def _decides_on_clipping(self) -> bool:
-        """Whether the class clips otherwise than its base, or is the one that trains."""
-        has_more = "build_callbacks" in self._here
-        is_other = has_more and clips(self._family.inherited)
+        """Whether the class clips otherwise than its base, or trains and has no base that does."""
+        is_clipped = clips(self._family.inherited)
+        is_other = is_clipped and "build_callbacks" in self._here
+        trains = "train_batch" in self._here and not is_clipped
         own = clipping(self._here.get("build_callbacks"), (), "self.context", self._file)
-        return "train_batch" in self._here or bool(own) or is_other
+        return trains or bool(own) or is_other
 
     def _batch_methods(self) -> list[cst.BaseStatement]:
         """What takes the place of losses and metrics; an heir has what its base has otherwise."""

@@ -312,3 +312,40 @@ def test_an_heir_trains_with_metrics_and_losses_that_its_base_has_not(
     command = ["migrate", str(tmp_path), "--to", "lightning", "--verify", "--batches", "5"]
     assert main(command) == 0
     assert "verified: 5 batches" in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_an_heir_trains_with_the_clipping_of_its_base(tmp_path):
+    base = """\
+import torch
+from determined.pytorch import ClipGradsL2Value, DataLoader, PyTorchTrial
+
+
+class Base(PyTorchTrial):
+    def build_model(self):
+        return torch.nn.Linear(2, 1)
+
+    def optimizer(self, model):
+        return torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def build_callbacks(self):
+        return {"clip": ClipGradsL2Value(0.01)}
+
+    def build_training_data_loader(self):
+        return DataLoader([], batch_size=4)
+
+    build_validation_data_loader = build_training_data_loader
+
+    def evaluate_batch(self, batch, model):
+        return {"error": model(batch).sum()}
+"""
+    heir = """\
+from base import Base
+
+
+class Trial(Base):
+    def train_batch(self, batch, model, epoch_idx, batch_idx):
+        return model(batch).sum()
+"""
+    text, made = of_family(tmp_path, heir, base, to="lightning")
+    assert "torch.nn.utils.clip_grad_value_(params, 0.01)" in text
+    assert "self.clip_grads(params)" in made and "def clip_grads(" not in made
