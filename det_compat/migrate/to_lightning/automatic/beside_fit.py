@@ -10,6 +10,7 @@ import libcst as cst
 
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
+from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.marks import above
 
 _COMPARED = re.compile(r'((?:\w+\.)?trainer)\.state\.fn (==|!=) "fit"')
@@ -29,20 +30,44 @@ def with_kept_callbacks(method: cst.FunctionDef, elsewhere: Elsewhere) -> cst.Fu
     Lightning asks for them in each call of the Trainer, and those that it gets take the place of
     those that had followed the training.
     """
-    *body, last = syntax.body_of(method)
-    small, own = syntax.simple(last), syntax.self_name(method)
-    value = small.value if isinstance(small, cst.Return) else None
-    if not elsewhere.fits or value is None or len(syntax.returns(method)) > 1:
+    if not elsewhere.fits:
         return method
-    name = f"{own}.{_KEPT}"
-    kept = [*body, cst.SimpleStatementLine([syntax.assignment(syntax.expression(name), value)])]
-    test = f'not hasattr({own}, "{_KEPT}")'
+    name = f"{syntax.self_name(method)}.{_KEPT}"
+    test = f'hasattr({syntax.self_name(method)}, "{_KEPT}")'
     if not begins_with_validation(elsewhere):
-        test = f'{own}.trainer.state.fn == "fit" or {test}'
-    making = cst.If(syntax.expression(test), cst.IndentedBlock(kept))
-    ending = syntax.statement(f"return {name}\n")
-    said = above(making, [cst.EmptyLine(comment=cst.Comment(_SAID))])
-    return syntax.with_body(method, [said, ending])
+        test = f'{syntax.self_name(method)}.trainer.state.fn != "fit" and {test}'
+    first = syntax.statement(f"if {test}:\n    return {name}\n")
+    made = method.with_changes(body=syntax.transformed(method.body, _Keeping(name)))
+    said = above(first, [cst.EmptyLine(comment=cst.Comment(_SAID))])
+    return syntax.with_body(made, syntax.below_docstring(syntax.body_of(made), [said]))
+
+
+class _Keeping(cst.CSTTransformer):
+    """Keeps in an attribute what a method returns, wherever it does."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def visit_FunctionDef(self, node: cst.FunctionDef | cst.ClassDef) -> bool:
+        return False
+
+    visit_ClassDef = visit_FunctionDef
+
+    def leave_Return(
+        self, original: cst.Return, updated: cst.Return
+    ) -> cst.Return | cst.FlattenSentinel[cst.BaseSmallStatement]:
+        name = syntax.expression(self._name)
+        if updated.value is None:
+            return updated
+        return cst.FlattenSentinel([syntax.assignment(name, updated.value), cst.Return(name)])
+
+    def leave_SimpleStatementLine(self, original: Line, updated: Line) -> Lines:
+        if len(updated.body) == len(original.body):
+            return updated
+        *before, last = updated.body
+        kept = updated.with_changes(body=before)
+        return cst.FlattenSentinel([kept, cst.SimpleStatementLine([last])])
 
 
 def with_last_validation(tree: cst.Module, before: cst.Module, elsewhere: Elsewhere) -> cst.Module:

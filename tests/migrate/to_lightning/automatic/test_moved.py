@@ -242,9 +242,19 @@ class History(PyTorchCallback):
 
 
 @pytest.mark.parametrize(("given", "count"), [("", 3), (", step_zero_validation=True", 4)])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "return {'history': History()}",
+        "if self.model is not None:\n            return {'history': History()}\n        return {}",
+        "if self.model is not None: return {'history': History()}\n        return {}",
+    ],
+)
 @pytest.mark.filterwarnings("ignore")
-def test_the_validations_of_a_script_have_the_callbacks_of_fit(tmp_path, monkeypatch, given, count):
-    build = "    def build_callbacks(self):\n        return {'history': History()}\n\n"
+def test_the_validations_of_a_script_have_the_callbacks_of_fit(
+    tmp_path, monkeypatch, lines, given, count
+):
+    build = f"    def build_callbacks(self):\n        {lines}\n\n"
     source = trial((ONE, build + ONE), ("DataLoader([]", "DataLoader(torch.ones(4, 2)"))
     script = SCRIPT.format(given).replace("        return trainer", "        return trainer\n")
     made = rewritten(tmp_path, source.replace("class Trial", f"{HISTORY}class Trial") + script)
