@@ -33,13 +33,13 @@ def apply(text: bytes, before: bytes) -> bytes:
     lengths = (len(line) for line in lines if not line.lstrip().startswith("#"))
     longest = max(lengths, default=LINES[-1])
     line = next((each for each in LINES if longest <= each), LINES[-1])
-    if _fits(text, line):
-        return text
     there = {line.strip() for line in lines}
+    if _fits(text, there, line):
+        return text
     return transformed(cst.parse_module(text), _Spreading(there, line)).bytes
 
 
-def _fits(text: bytes, longest: int) -> bool:
+def _fits(text: bytes, there: set[str], longest: int) -> bool:
     """Whether nothing is to be spread or moved, as Python's own parser tells in no time.
 
     It may say no where LibCST would find nothing.
@@ -47,7 +47,7 @@ def _fits(text: bytes, longest: int) -> bool:
     rows, found = text.splitlines(), _simple(ast.parse(text).body)
     # LibCST counts a semicolon to the statement in front of it.
     return b";" not in text and all(
-        _stays(node, rows, longest - depth * INDENT) for node, depth in found
+        _stays(node, rows, there, longest - depth * INDENT) for node, depth in found
     )
 
 
@@ -60,11 +60,14 @@ def _simple(nodes: Sequence[ast.AST], depth: int = 0) -> Iterator[tuple[ast.stmt
             yield node, depth
 
 
-def _stays(node: ast.stmt, rows: list[bytes], width: int) -> bool:
+def _stays(node: ast.stmt, rows: list[bytes], there: set[str], width: int) -> bool:
     lines = rows[node.lineno - 1 : node.end_lineno]
     lines[-1] = lines[-1][: node.end_col_offset]
     lines[0] = lines[0][node.col_offset :]
-    is_closed_below = len(lines) > 1 and lines[-1].lstrip().decode(errors="replace")[:1] in _CLOSING
+    texts = [line.decode(errors="replace").strip() for line in lines]
+    if there.issuperset(texts):
+        return True
+    is_closed_below = len(lines) > 1 and texts[-1].startswith(_CLOSING)
     return not is_closed_below and all(len(line) <= width for line in lines)
 
 

@@ -129,7 +129,7 @@ class ClassFacts:
         unkept: the methods of the context by which it wraps what no attribute is known to keep.
         calls_init: whether its ``__init__`` calls that of its base.
         passes_on: whether it calls it first of all.
-        hands_rest_on: whether it gives it nothing but what it was given by stars.
+        hands_rest_on: whether it gives it, sooner or later, nothing but what it was given by stars.
         stays: whether it asks for batches that are not moved to the device.
         uses: the attributes of its object that each method reads.
         stores: those that its methods set.
@@ -235,8 +235,13 @@ def facts_of(
         calls_init=any(
             "__init__" in syntax.code(call.func) for call in syntax.find(init, cst.Call)
         ),
-        passes_on=(first := _first_call(own.get("__init__"))) is not None,
-        hands_rest_on=first is not None and hands_rest_on(own["__init__"], first),
+        passes_on=_first_call(own.get("__init__")) is not None,
+        hands_rest_on=any(
+            hands_rest_on(init, call)
+            for init in filter(None, [own.get("__init__")])
+            for call in map(syntax.lone_call, syntax.body_of(init))
+            if call is not None and is_init_of_next(call)
+        ),
         stays=bool(symbols.calls(node, "experimental.disable_auto_to_device")),
         uses={name: frozenset(attributes_read(method)) for name, method in own.items()},
         sizes=frozenset(name for name, method in own.items() if asks_sizes(method, symbols)),

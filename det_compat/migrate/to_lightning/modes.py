@@ -7,7 +7,7 @@ mode when it was handed over would be trained in it.
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import libcst as cst
 
@@ -162,6 +162,62 @@ def leaves_evaluating(node: cst.ClassDef, own: Mapping[str, cst.FunctionDef]) ->
     return any(_evaluating(line) for line in syntax.body_of(node) if id(line) not in validating)
 
 
+def callbacks_evaluate(callbacks: Iterable[cst.ClassDef]) -> bool:
+    """Whether callbacks put models into evaluation mode, but for a validation."""
+    return any(
+        _evaluating(method)
+        for node in callbacks
+        for name, method in syntax.methods(node).items()
+        if not name.startswith("on_validation_")
+    )
+
+
+def leaves_for_long(own: Mapping[str, cst.FunctionDef], *, callbacks: bool) -> bool:
+    """Whether training leaves models in evaluation mode that not each batch puts there anew.
+
+    Args:
+        own: the methods of a trial.
+        callbacks: whether callbacks leave some.
+    """
+    every = _of_each_batch(own)
+    left = {o for n in reachable(own, "train_batch") if n not in every for o in _evaluating(own[n])}
+    calls = [*map(syntax.lone_call, syntax.body_of(own["train_batch"]))] if left else []
+    back = {_owner(call) for call in calls if call is not None and _sets_mode(call, "True")}
+    return callbacks or not left <= back
+
+
+def _of_each_batch(own: Mapping[str, cst.FunctionDef]) -> list[str]:
+    """The methods that each batch calls, and that do the same whenever they are called."""
+    methods = [method for name, method in own.items() if name != "__init__"]
+    changed = {syntax.code(target) for method in methods for target, _ in values_set(method)}
+    found = [name for name in ("train_batch",) if name in own]
+    kept: list[str] = []
+    for name in found:
+        targets = [loop.target for loop in syntax.find(own[name], cst.For)]
+        targets += [loop.target for loop in syntax.find(own[name], cst.CompFor)]
+        parts = {each for target in targets for each in syntax.names_in(target)}
+        rare = [
+            node
+            for node in syntax.find(own[name], cst.If)
+            if parts.isdisjoint(syntax.names_in(node.test)) and not _is_setting(node.test, changed)
+        ]
+        ends = any(_may_end(node) for node in rare)
+        if not ends and not any(map(_evaluating, rare)):
+            kept.append(name)
+        apart = {id(call) for node in rare for call in syntax.find(node, cst.Call)}
+        calls = [call for call in syntax.find(own[name], cst.Call) if id(call) not in apart]
+        if not ends:
+            found += [each for call in calls if (each := called(call)) in own and each not in found]
+    return kept
+
+
+def _is_setting(test: cst.BaseExpression, changed: Collection[str]) -> bool:
+    """Whether a condition is an attribute that is the same all the time."""
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        return _is_setting(test.expression, changed)
+    return isinstance(test, cst.Attribute) and syntax.code(test) not in changed
+
+
 def with_modes(
     models: Iterable[WrappedModel], own: Mapping[str, cst.FunctionDef], around: Elsewhere
 ) -> list[WrappedModel]:
@@ -217,6 +273,7 @@ def training_mode(
     come_evaluating = file.makes_evaluating and bool(plan.own.models or plan.own.optimizers)
     come_evaluating = come_evaluating or makes_unknown(node, file.symbols, file.elsewhere)
     may_be = come_evaluating or leaves_evaluating(node, own)
+    may_be |= file.callbacks_evaluate and bool(plan.own.models)
     if plan.is_mixin or TRAINING_HOOK in own or not may_be:
         return []
     train = own.get("train_batch")
@@ -229,10 +286,13 @@ def training_mode(
     has_own = any(map(_OWN_MODE.search, file.elsewhere.texts.values()))
     making = {*reachable(own, "__init__")} - {*reachable(own, *own.keys() - {"__init__"})}
     kept = [line for line in syntax.body_of(node) if line not in {own[name] for name in making}]
-    is_again = has_own or leaves_evaluating(syntax.with_body(node, kept), own)
+    leaves = leaves_evaluating(syntax.with_body(node, kept), own)
+    is_again = has_own or leaves or file.callbacks_evaluate
     comes = come_evaluating or has_own or any(_evaluating(own[name]) for name in making)
     names = [START] * (comes or not is_again) + [TRAINING_HOOK] * is_again
     comment = "    # models that come in evaluation mode would be trained in it\n"
+    if leaves_for_long(own, callbacks=file.callbacks_evaluate):
+        comment += "    # there is no scheduling_unit any more, after which this was done, too\n"
     return [syntax.method(f"def {name}(self):\n{comment}{lines}") for name in names]
 
 

@@ -24,10 +24,11 @@ from det_compat.migrate.to_lightning.class_facts import (
 from det_compat.migrate.to_lightning.data import loaders
 from det_compat.migrate.to_lightning.early.branched import wrapped_behind
 from det_compat.migrate.to_lightning.early.kept_late import with_late_properties
+from det_compat.migrate.to_lightning.early.mixins import handing_on, mixins_in_front
 from det_compat.migrate.to_lightning.early.named_once import named_once
 from det_compat.migrate.to_lightning.from_config.lookups import with_own_hyperparameters
 from det_compat.migrate.to_lightning.metrics.training import apart
-from det_compat.migrate.to_lightning.modes import makes_evaluating
+from det_compat.migrate.to_lightning.modes import callbacks_evaluate, makes_evaluating
 from det_compat.migrate.to_lightning.optimization.mapped import of_lists, spread_maps
 from det_compat.migrate.to_lightning.optimization.optimizer_wrappers import (
     gets_closure,
@@ -109,6 +110,8 @@ class Lightning(Target):
                 break
             # Objects, and other functions, may keep what functions have wrapped before.
             kept = [replace(file, tree=hoisted[file.path]) for file in kept]
+        handed = handing_on(self._mixins(), {f.path: (f.tree, f.symbols) for f in kept})
+        kept = [replace(file, tree=handed[file.path]) for file in kept]
         for file in with_late_properties(kept, analysis):
             with problems.of(file.path):
                 self._read_file(file.path, file.tree, file.symbols)
@@ -161,6 +164,18 @@ class Lightning(Target):
             for scope in code.classes:
                 if isinstance(scope.node, ast.ClassDef) and is_callback(scope, self._hierarchy):
                     yield scope.node
+
+    def _mixins(self) -> Iterator[tuple[list[tuple[Path, str]], bool]]:
+        """For each trial class, its mixins, and whether another trial is behind them."""
+        scopes = {
+            s: code.module.source.path
+            for code in self.analysis.inference.codes
+            for s in code.classes
+        }
+        for scope in filter(self._hierarchy.is_trial, scopes):
+            found, has_trial = mixins_in_front(scope, self._hierarchy)
+            if found:
+                yield [(scopes[each], each.name) for each in found], has_trial
 
     def _is_alone(self, scope: Scope, facts: Facts) -> bool:
         """Whether a class is a trial, with neither bases nor heirs in the project."""
@@ -238,6 +253,7 @@ class Lightning(Target):
             taken=self._taken,
             early=with_own(self._early, early_methods(self._plans_of(path))),
             makes_evaluating=self._makes_evaluating,
+            callbacks_evaluate=self._callbacks_evaluate,
             has_own_loaders=self._says(b"def get_data_loader("),
             asks_lengths=self._says(b".get_batch_length("),
             asks_outputs=self._asks_outputs,
@@ -273,6 +289,13 @@ class Lightning(Target):
     @cached_property
     def _makes_evaluating(self) -> bool:
         return makes_evaluating((self.sources[p], read.tree) for p, read in self._read.items())
+
+    @cached_property
+    def _callbacks_evaluate(self) -> bool:
+        names = {node.name for node in self._callback_nodes()}
+        trees = [read.tree for read in self._read.values()]
+        nodes = (node for tree in trees for node in syntax.find(tree, cst.ClassDef))
+        return callbacks_evaluate(node for node in nodes if node.name.value in names)
 
     def _says(self, word: bytes) -> bool:
         return any(word in text for text in self.sources.values())

@@ -285,10 +285,12 @@ class _Rewriting:
         reducers = reducer_hooks(kept, odd, callbacks_update=updating, are_others=more)
         bases = (base for base in plan.parents if not base.is_mixin)
         has_hooks = not (updating and reducers) and any(
-            base.keeps_modes and base.knows_models and base.all_models == plan.all_models
+            (base.keeps_modes or (self.file.callbacks_evaluate and base.all_models))
+            and base.knows_models
+            and base.all_models == plan.all_models
             for base in bases
         )
-        if not plan.is_mixin and plan.keeps_modes and plan.knows_models and not has_hooks:
+        if self._keeps_modes() and plan.knows_models and not has_hooks:
             models = modes.with_modes(plan.all_models, self.own, self.file.elsewhere)
             mode, back = modes.validation_hooks(models)
             if updating and reducers:
@@ -297,6 +299,12 @@ class _Rewriting:
                 mode = syntax.with_body(mode, [*syntax.body_of(mode), *syntax.body_of(start)[1:]])
             made += [mode, back]
         return [*made, *reducers, *hooks]
+
+    def _keeps_modes(self) -> bool:
+        """Whether a validation leaves other modes behind than Lightning would."""
+        lasts = modes.leaves_for_long(self.own, callbacks=self.file.callbacks_evaluate)
+        is_kept = self.plan.keeps_modes or (lasts and bool(self.plan.all_models))
+        return is_kept and not self.plan.is_mixin
 
     def _refuses_sanity_check(self) -> bool:
         """Whether Lightning would validate this class, and none of its bases, before it trains."""
@@ -378,7 +386,7 @@ class _Rewriting:
         said += loaders.shuffled_anew(self.own, self.file.symbols, self.file.imported)
         said += changed_copies(self.node, self.file.symbols, around.texts)
         said += left_of_steps(self.node, self.file.symbols, around)
-        if not plan.is_mixin and plan.keeps_modes and not plan.knows_models:
+        if self._keeps_modes() and not plan.knows_models:
             said.append("validations put all models into evaluation mode, wrapped or not")
         said += set_on_wrappers(self.node, node, plan)
         if plan.other_bases is OtherBases.UNKNOWN:

@@ -29,7 +29,11 @@ def _collect(node: cst.CSTNode, found: list[cst.CSTNode]) -> None:
         value = getattr(node, name)
         if isinstance(value, (list, tuple)):
             for child in value:
-                _collect(child, found)
+                # A pass changes some functions of a class, and leaves the others as they are.
+                if type(child) is cst.FunctionDef:
+                    found.extend(below(child))
+                else:
+                    _collect(child, found)
         elif type(value) not in _NO_NODES:
             _collect(value, found)
 

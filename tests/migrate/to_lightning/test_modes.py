@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.migrate.rewriting import method, rewritten, trial
+from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
 HOOK = """\
 def {}(self):
@@ -283,3 +283,49 @@ def test_an_object_in_the_place_of_a_model_has_no_mode(base, has_mode, tmp_path)
     made = rewritten(tmp_path, source + EMA.replace("Average:", f"Average{base}:"))
     assert ("self.average.eval()" in made) is has_mode
     assert "self.model.eval()" in method(made, "on_validation_model_eval")
+
+
+FREEZE = """\
+    def freeze(self):
+        for part in self.model.modules():
+            if isinstance(part, torch.nn.BatchNorm1d):
+                part.eval()
+
+    def train_batch"""
+#: What train_batch begins with, and whether a model stays in evaluation mode over batches.
+LASTING = {
+    "self.freeze()": False,
+    "if self.is_frozen:\n            self.freeze()": False,
+    "if not self.is_frozen:\n            self.freeze()": False,
+    "if self.context.is_epoch_start():\n            self.freeze()": True,
+    "if batch_idx == 0:\n            self.model.eval()": True,
+    "if batch_idx:\n            return {}\n        self.freeze()": True,
+}
+
+
+@pytest.mark.parametrize("begins", LASTING)
+def test_a_validation_ends_the_mode_that_a_batch_left_behind(tmp_path, begins):
+    """Determined did so; Lightning gives back the one that was there before."""
+    setting = ("        self.model =", "        self.is_frozen = True\n        self.model =")
+    start = ("        loss = ", f"        {begins}\n        loss = ")
+    made = rewritten(tmp_path, trial(setting, start, ("    def train_batch", FREEZE)))
+    assert ("def on_validation_model_train" in made) is LASTING[begins]
+    assert ("no scheduling_unit any more" in method(made, EPOCH)) is LASTING[begins]
+
+
+@pytest.mark.parametrize(("hook", "lasts"), [("training_epoch", True), ("validation", False)])
+def test_a_mode_that_a_callback_sets_ends_with_an_epoch_and_a_validation(tmp_path, hook, lasts):
+    callback = f"""
+class Freezing(PyTorchCallback):
+    def __init__(self, trial):
+        self.trial = trial
+
+    def on_{hook}_start(self{", epoch_idx" if lasts else ""}):
+        self.trial.model.eval()
+
+
+class Trial("""
+    header = HEADER.replace("PyTorchTrial,", "PyTorchCallback, PyTorchTrial,")
+    made = rewritten(tmp_path, trial(("class Trial(", callback), header=header))
+    assert (f"def {EPOCH}(self)" in made) is lasts
+    assert ("def on_validation_model_train" in made) is lasts

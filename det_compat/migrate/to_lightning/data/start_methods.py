@@ -18,7 +18,8 @@ def said_again(node: cst.ClassDef, imported: Mapping[str, frozenset[str]]) -> cs
 
     Code that expects an error stays as it is.
     """
-    if _SETTER not in syntax.code(node):
+    calls = syntax.find(node, cst.Call)
+    if not any(syntax.code(call.func).endswith(_SETTER) for call in calls):
         return node
     if any(_SETTER in syntax.code(each) for each in syntax.find(node, cst.Try)):
         return node

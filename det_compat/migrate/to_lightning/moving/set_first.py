@@ -17,22 +17,25 @@ _NONE: frozenset[str] = frozenset()
 
 
 def reading_own(methods: Mapping[str, _Function], start: str) -> dict[str, _Function]:
-    """Copies of methods, in which what ``start`` sets first is read from variables.
+    """Methods, in which what ``start`` sets first is read from variables.
 
     Args:
         methods: those of a class.
         start: the method that is called.
     """
-    copies = {name: copy.deepcopy(method) for name, method in methods.items()}
-    if start not in copies:
-        return copies
-    walk = _Walk(copies)
-    walk.through(copies[start])
-    for method in walk.reached:
-        own = _self_name(method)
-        first = _Variables(own, walk.written - walk.exposed - copies.keys())
-        method.body = [first.visit(line) for line in method.body]
-    return copies
+    if start not in methods:
+        return {**methods}
+    walk = _Walk(methods)
+    walk.through(methods[start])
+    first = walk.written - walk.exposed - methods.keys()
+    if not first:
+        return {**methods}
+    reading = {**methods}
+    for name, method in methods.items():
+        if method in walk.reached:
+            variables = _Variables(_self_name(method), first)
+            reading[name] = variables.visit(copy.deepcopy(method))
+    return reading
 
 
 def _self_name(method: _Function) -> str:

@@ -305,10 +305,12 @@ def _methods_of(
     """The methods of a trial with those of its bases, one of which is ``node``."""
     found: dict[str, cst.FunctionDef] = {}
     for each in reversed(plan.ancestors):
+        if each.own.name == node.name.value:
+            found |= syntax.methods(node)
+            continue
         text = file.elsewhere.texts.get(each.own.name, "")
-        nodes = [node] if each.own.name == node.name.value else []
-        nodes += syntax.find(syntax.looked_at(text), cst.ClassDef)
-        found |= syntax.methods(nodes[0]) if nodes else {}
+        base = next(syntax.find(syntax.looked_at(text), cst.ClassDef), None)
+        found |= {} if base is None else syntax.methods(base)
     return found
 
 

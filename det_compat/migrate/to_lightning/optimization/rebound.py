@@ -138,8 +138,8 @@ def _second_names(
         small, name = syntax.simple(line), syntax.target_of(line) or ""
         if not isinstance(small, cst.Assign) or len(small.targets) != 1:
             continue
-        first = syntax.code(small.value)
-        if first not in wrapped or "." not in first or {sets.count(first), sets.count(name)} != {1}:
+        first = syntax.code(small.value) if isinstance(small.value, cst.Attribute) else ""
+        if first not in wrapped or {sets.count(first), sets.count(name)} != {1}:
             continue
         last = name.rpartition(".")[2]
         inside = [syntax.code(each) for each in syntax.find(node, cst.Attribute)]

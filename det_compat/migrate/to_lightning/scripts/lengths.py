@@ -97,6 +97,14 @@ class Lengths:
             return Length("chosen", syntax.code(value), choice) if is_told else Length()
         return Length(unit, syntax.code(number)) if unit else Length()
 
+    def in_steps(self, flag: str, steps: int) -> list[str]:
+        """The flags of a length that is a variable, where a batch makes so many steps."""
+        name = flag.removeprefix("**")
+        if steps == 1 or name not in self._dicts:
+            return [flag]
+        told = f'max_steps={steps} * {name}["max_steps"] if "max_steps" in {name} else -1'
+        return [told, f'max_epochs={name}.get("max_epochs")']
+
     def told(
         self, given: dict[str, cst.BaseExpression] | None
     ) -> dict[str, cst.BaseExpression] | None:

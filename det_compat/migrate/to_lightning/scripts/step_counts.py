@@ -52,8 +52,9 @@ def steps_of_module(family: Sequence[ast.ClassDef]) -> int | None:
         return True if is_known else None
 
     found = [each for node in reversed(family) for each in node.body]
-    methods = {each.name: each for each in found if isinstance(each, ast.FunctionDef)}
-    return _Counting(methods, is_step).of("training_step") or None
+    functions = [each for each in found if isinstance(each, ast.FunctionDef)]
+    methods = {each.name: each for each in functions}
+    return _Counting(methods, is_step, functions).of("training_step") or None
 
 
 def steps_of_trial(
@@ -128,10 +129,14 @@ def constants(tree: cst.Module) -> dict[str, str]:
 
 @dataclass
 class _Counting:
-    """The methods of a class, and which calls in them are steps: None where that is not known."""
+    """The methods of a class, and which calls in them are steps: None where that is not known.
+
+    ``every`` has those of its bases, too, that its own stand in front of.
+    """
 
     methods: Mapping[str, ast.FunctionDef]
     is_step: Callable[[ast.Call], bool | None]
+    every: Sequence[ast.FunctionDef] = ()
     _asked: list[str] = field(default_factory=list)
 
     def of(self, name: str) -> int | None:
@@ -183,12 +188,23 @@ class _Counting:
             made += is_step
             owner, _, name = ast.unparse(call.func).rpartition(".")
             if owner in ("self", "super()") and name in self.methods:
-                # Which method of a base that is, was not looked up.
-                steps = self.of(name) if owner == "self" else None
+                steps = self.of(name) if owner == "self" else self._of_bases(name)
                 if steps is None:
                     return None
                 made += steps
         return made
+
+    def _of_bases(self, name: str) -> int | None:
+        """How many steps a method of some base makes: none if no method of this name does."""
+        names = [name]
+        for each in names:
+            bodies = [method for method in self.every if method.name == each]
+            calls = [c for body in bodies for c in ast.walk(body) if isinstance(c, ast.Call)]
+            if not bodies or any(self.is_step(call) is not False for call in calls):
+                return None
+            called = (ast.unparse(call.func).rpartition(".")[2] for call in calls)
+            names += [n for n in called if n in self.methods and n not in names]
+        return 0
 
 
 def _length(loop: ast.For) -> int:

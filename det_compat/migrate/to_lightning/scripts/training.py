@@ -295,6 +295,8 @@ class _Scripts(LightningTransformer):
         if is_late and before_the_first(given):
             return None
         flags += at_end(flags[0], given)
+        if not aggregation:
+            flags[:1] = self._lengths.in_steps(flags[0], self.file.steps or 1)
         told = devices(init, self.file.devices)
         flags += strategy(told) if any(plan.is_partial for plan in plans) else []
         self.file.imports.new.add("import pytorch_lightning as pl")

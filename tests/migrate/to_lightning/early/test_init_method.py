@@ -229,7 +229,7 @@ FIRST_SAYS, BASE_SAYS = "another __init__ is behind this one in some", "a mixin'
         ),
         (
             "Kept, First, Base",
-            "class Kept:\n    def __init__(self, *args):\n        self.at = 0\n"
+            "class Kept:\n    def __init__(self, *args):\n        self.at = args\n"
             "        super().__init__(*args)\n\n\n"
             "class Base(PyTorchTrial):\n    def __init__(self, context):\n        pass\n",
             BASE_SAYS,
@@ -540,3 +540,68 @@ def test_the_init_that_a_base_gets_is_called_by_heirs_that_need_none(tmp_path: P
     assert saves in head(made, "Base") and "MIGRATE" not in made
     assert "        super().__init__(**hparams)\n" in head(made, "Trial")
     assert made.count("save_hyperparameters") == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "handed", "rest"),
+    [
+        ("context", "context", "**hparams"),
+        ("context, *args, **kwargs", "context, *args, **kwargs", "*args, **kwargs"),
+        ("context: PyTorchTrialContext, **rest", "context, **rest", "**rest"),
+    ],
+)
+def test_a_mixin_that_begins_with_its_own_hands_hyperparameters_on(given, handed, rest, tmp_path):
+    """What it has set is there when the trial behind it is made, and no module can be before it."""
+    mixins = f"""\
+class Timed:
+    def __init__(self, {given}):
+        self.part = context.get_hparam("rate") / 2
+        super().__init__({handed})
+        self.rest = context.get_hparam("rate") / 3
+
+
+class Counted:
+    def __init__(self, context):
+        super().__init__(context)
+        self.count = 0
+
+
+"""
+    base = f"{BASE}class Trial(PyTorchTrial)"
+    heirs = "\n\nclass Heir(Counted, Timed, Trial):\n    pass\n\n\nclass Own(Timed, Trial):\n"
+    heirs += (
+        "    def __init__(self, context):\n        super().__init__(context)\n        self.x = 1\n"
+    )
+    source = trial(("class Trial(PyTorchTrial)", f"{mixins}{base}")) + heirs
+    made = rewritten(tmp_path, source)
+    assert "MIGRATE" not in made
+    name = rest.rpartition("*")[2]
+    assert head(made, "Timed").splitlines()[1:] == [
+        f"    def __init__(self, {rest}):",
+        f'        self.part = {name}["rate"] / 2',
+        f"        super().__init__({rest})",
+        "        self.rest = self.hparams.rate / 3",
+    ]
+    assert "    def __init__(self, **hparams):\n        super().__init__(**hparams)" in head(
+        made, "Counted"
+    )
+    assert "        super().__init__(**hparams)\n        self.x = 1\n" in made
+    assert "class Heir(Counted, Timed, Trial):\n    pass\n" in made
+
+
+@pytest.mark.parametrize(
+    "asks", ["self.size = context.get_per_slot_batch_size()", "prepare(context)"]
+)
+def test_a_mixin_that_needs_a_module_before_there_is_one_is_marked(asks, tmp_path):
+    mixin = f"""\
+class Timed:
+    def __init__(self, context):
+        {asks}
+        super().__init__(context)
+
+
+"""
+    heir = "\n\nclass Heir(Timed, Trial):\n    def __init__(self, context):\n"
+    heir += "        super().__init__(context)\n"
+    made = rewritten(tmp_path, trial(("class Trial(", f"{mixin}class Trial(")) + heir)
+    assert "# MIGRATE: a mixin's __init__, which takes no hyperparameters, comes first here" in made
