@@ -69,7 +69,10 @@ def refused_configs(trials: Iterable[tuple[Path, str]]) -> Iterator[str]:
         found |= dict.fromkeys([*near, *_farther(path.absolute(), name, {*near})])
     for file in found:
         is_read = _read(file, file.stat().st_mtime_ns) is not None
-        if not is_read and re.search(r"^\s*searcher\s*:", _text(file), re.M):
+        text = _text(file)
+        # A config of LightningCLI may have a whole experiment config among its hyperparameters.
+        is_other = re.search(r"^(trainer|seed_everything)\s*:", text, re.M)
+        if not is_read and not is_other and re.search(r"^\s*searcher\s*:", text, re.M):
             try:
                 read_config(file)
             except ConfigError as error:

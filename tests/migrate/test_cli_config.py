@@ -57,6 +57,12 @@ class T(pl.LightningModule):
         optimizer = self.optimizers()
         optimizer.step()
         optimizer.step()
+
+    def tell(self):
+        self.log("x", self.number())
+
+    def number(self):
+        return 1
 """
 
 
@@ -80,6 +86,7 @@ class T(pl.LightningModule):
         (["train(self, optimizer)"], 0),
         (["def more():", "    optimizer.step()", "optimizer.step()"], 0),
         (["super().twice()", "optimizer.step()"], 0),
+        (["super().tell()", "optimizer.step()"], 3),
     ],
 )
 def test_the_steps_of_a_batch_are_counted(lines, steps, tmp_path):

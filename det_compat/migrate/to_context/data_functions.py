@@ -72,7 +72,8 @@ def _in_file(name: str, file: Path, path: Path, analysis: Analysis) -> DataFunct
     scope = _function(name, code.module) or _imported(name, code, analysis)
     if scope is None or not isinstance(scope.node, ast.FunctionDef):
         return None
-    statement = "" if file == path else f"from {_module(file, path)} import {name}"
+    dots = "." if _is_inside_package(path, analysis) else ""
+    statement = "" if file == path else f"from {dots}{_module(file, path)} import {name}"
     return DataFunction(name, statement, _required(scope.node))
 
 
@@ -89,6 +90,17 @@ def _imported(name: str, code: Code, analysis: Analysis) -> Scope | None:
             module = analysis.inference.project.module(line.scope, line.module or "", line.level)
             return _function(line.node.name, module) if module is not None else None
     return None
+
+
+def _is_inside_package(path: Path, analysis: Analysis) -> bool:
+    """Whether a file is one of a package whose files import one another as such."""
+    files = [path, path.parent / "__init__.py"]
+    codes = [code for file in files if (code := analysis.code(file)) is not None]
+    beside = {file.stem for file in path.parent.glob("*.py")}
+    is_plain = any(
+        line.module in beside for code in codes for line in code.imports if not line.level
+    )
+    return not is_plain and any(line.level == 1 for code in codes for line in code.imports)
 
 
 def _module(file: Path, path: Path) -> str:

@@ -22,7 +22,11 @@ from det_compat.migrate.to_lightning.early.init_method import needs_init, with_a
 from det_compat.migrate.to_lightning.early.late import late_values, setup_hook
 from det_compat.migrate.to_lightning.early.mixins import mixin_init
 from det_compat.migrate.to_lightning.early.moved_devices import left_to_lightning, never_later
-from det_compat.migrate.to_lightning.from_config.changed_hparams import changed_copies, with_copies
+from det_compat.migrate.to_lightning.from_config.changed_hparams import (
+    changed_copies,
+    keeping_given,
+    with_copies,
+)
 from det_compat.migrate.to_lightning.metrics.in_place import changed_in_place
 from det_compat.migrate.to_lightning.metrics.logged import EACH_BATCH, as_numbers, by_name
 from det_compat.migrate.to_lightning.metrics.moved_along import with_metrics_moved
@@ -298,6 +302,8 @@ class _Rewriting:
                 start, *reducers = reducers
                 mode = syntax.with_body(mode, [*syntax.body_of(mode), *syntax.body_of(start)[1:]])
             made += [mode, back]
+        keeping = keeping_given(self.node, self.file.symbols)
+        made += [keeping] if keeping is not None else []
         return [*made, *reducers, *hooks]
 
     def _keeps_modes(self) -> bool:

@@ -292,3 +292,30 @@ def test_a_variable_of_the_parameters_name_is_not_set_to_itself(tmp_path):
     made = rewritten(tmp_path, source, "context")
     assert "download_data_dir = download_data_dir" not in made
     assert "def rows(download_data_dir):\n    return torch.load(download_data_dir)\n" in made
+
+
+@pytest.mark.parametrize(
+    ("package", "own", "imported"),
+    [
+        (None, "", "from data import download_data, make_data_loaders"),
+        ("", "", "from data import download_data, make_data_loaders"),
+        ("from .model_def import Net\n", "", "from .data import download_data, make_data_loaders"),
+        (None, "from .other import net\n", "from .data import download_data, make_data_loaders"),
+        (
+            "from .model_def import Net\n",
+            "import other\n",
+            "from data import download_data, make_data_loaders",
+        ),
+    ],
+)
+def test_a_data_function_is_imported_as_the_files_of_a_folder_import_one_another(
+    tmp_path, package, own, imported
+):
+    data, model = STANDARD.split("class Net(")
+    (tmp_path / "data.py").write_text(data)
+    (tmp_path / "other.py").write_text("net = 1\n")
+    if package is not None:
+        (tmp_path / "__init__.py").write_text(package)
+    header = f"import pedl\nimport torch\n{own}from pedl.frameworks.pytorch import PyTorchTrial\n"
+    source = f"{header}\n\nclass Net({model}".replace("error_rate(predictions, labels)", "0.0")
+    assert f"\n{imported}\n" in rewritten(tmp_path, source, "context")

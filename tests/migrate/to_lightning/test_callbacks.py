@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from det_compat.migrate.migration import migrate
 from tests.migrate.rewriting import HEADER, method, rewritten, trial
@@ -269,6 +270,25 @@ def test_training_metrics_of_a_run_that_resumes_in_the_middle_of_an_epoch(tmp_pa
         )
         watch.on_train_batch_end(trainer, None, None, None, index)
     assert capsys.readouterr().out == "{'loss': 3.0} 2\n"
+
+
+def test_a_callback_of_steps_is_told_how_many_records_they_had(tmp_path, capsys):
+    hook = "on_train_step_end(self, step_id, metrics)"
+    made = callback(tmp_path, hook, 'step_id, metrics["num_inputs"], metrics["avg_metrics"]')
+    module: dict[str, Any] = {}
+    exec(made, module)
+    watch = module["Watch"]()
+    for epoch in range(2):
+        for index, size in enumerate((4, 3)):
+            trainer = SimpleNamespace(
+                callback_metrics={"loss": size},
+                is_last_batch=index == 1,
+                should_stop=False,
+                current_epoch=epoch,
+            )
+            watch.on_train_batch_end(trainer, None, None, [torch.ones(size, 2)], index)
+    told = "7 {'loss': 3.5}"
+    assert capsys.readouterr().out == f"1 {told}\n2 {told}\n"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -215,9 +216,11 @@ def test_what_is_only_tried_need_not_be_there(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "is_marked"),
     [
-        ("hp = context.get_hparams()\n        hp['lr'] *= 2", True),
-        ("hp = context.get_hparams()\n        hp.update(lr=1)", True),
-        ("self.hp = context.get_hparams()\n        self.hp.pop('lr')", True),
+        (
+            "hp = context.get_hparams()\n        hp['lr'] *= 2\n        f(context.get_hparams())",
+            True,
+        ),
+        ("hp = context.get_hparams()\n        hp['lr'] *= 2", False),
         ("twice(context.get_hparams())", True),
         ("hp = context.get_hparams()\n        twice(hp)", True),
         (
@@ -244,6 +247,45 @@ def test_hyperparameters_that_are_changed_in_a_copy(tmp_path, lines, is_marked):
     )
     made = rewritten(tmp_path, functions + source)
     assert ("Determined's hyperparameters were one dict" in made) == is_marked
+
+
+@pytest.mark.parametrize(
+    ("lines", "changed", "is_kept"),
+    [
+        ("hp = context.get_hparams()\n        hp['lr'] *= 2", 1.0, True),
+        ("self.hp = context.get_hparams()\n        self.hp['lr'] *= 2", 1.0, True),
+        ("self.hparams = context.get_hparams()\n        self.hparams.update(lr=1.0)", 1.0, True),
+        (
+            "self.hp = context.get_hparams()\n        self.hp['lr'] *= 2\n"
+            "        self.rate = context.get_hparams()['lr']",
+            1.0,
+            True,
+        ),
+        (
+            "self.hparams = context.get_hparams()\n        self.hparams.setdefault('x', 1)",
+            0.5,
+            False,
+        ),
+    ],
+)
+def test_checkpoints_have_changed_hyperparameters_as_they_were_given(
+    tmp_path, lines, changed, is_kept
+):
+    """A module that is made of those in a checkpoint changes them again."""
+    signature(tmp_path, ASKS_FOR_LR, const="lr: 0.5, global_batch_size: 4")
+    after = f"self.context = context\n        {lines}\n"
+    made = rewritten(tmp_path, ASKS_FOR_LR.replace("self.context = context\n", after))
+    assert "MIGRATE" not in made
+    space: dict[str, Any] = {"__name__": "made"}
+    exec(made, space)
+    module = space["Trial"](lr=0.5)
+    (group,) = module.configure_optimizers().param_groups
+    assert group["lr"] == changed
+    assert ("on_save_checkpoint" in vars(space["Trial"])) is is_kept
+    if is_kept:
+        checkpoint: dict[str, Any] = {"hyper_parameters": dict(module.hparams)}
+        module.on_save_checkpoint(checkpoint)
+        assert checkpoint["hyper_parameters"] == {"lr": 0.5, "global_batch_size": 4}
 
 
 @pytest.mark.parametrize(

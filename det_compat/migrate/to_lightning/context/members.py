@@ -24,6 +24,7 @@ from det_compat.migrate.to_lightning.early.hyperparameters import (
     hyperparameters,
     of_hyperparameters,
 )
+from det_compat.migrate.to_lightning.from_config.changed_hparams import changes_the_module
 from det_compat.migrate.to_lightning.moving.base_first import before_base
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.to_lightning.scripts.one_place import as_init, given_contexts
@@ -211,7 +212,8 @@ class _Members(LightningTransformer):
             return updated_node
         if isinstance(updated_node, cst.Assign) and called[1] == "get_hparam":
             return updated_node.with_changes(value=self._parameter(updated_node.value))
-        is_kept = isinstance(updated_node, cst.Assign) and not self._asks
+        is_kept = isinstance(updated_node, cst.Assign)
+        is_kept &= not self._asks or self._changes_hparams()
         if called[1] == "get_hparams" and not is_kept:
             is_copied = original_node in self._copied or bool(getattr(updated_node, "star", ""))
             return updated_node.with_changes(
@@ -253,6 +255,9 @@ class _Members(LightningTransformer):
             return updated
         return updated.with_changes(test=updated.test.with_changes(lpar=[], rpar=[]))
 
+    def _changes_hparams(self) -> bool:
+        return any(changes_the_module(node, self.symbols) for node in self.classes[-1:])
+
     def _parameter(self, value: cst.BaseExpression) -> cst.BaseExpression:
         """A hyperparameter by the name of the parameter that it is, where ``__init__`` keeps it."""
         name = syntax.code(value).rpartition(".")[2]
@@ -263,6 +268,7 @@ class _Members(LightningTransformer):
         is_one = name in (param.name.value for param in init.params.kwonly_params)
         # One that is None is not there, and must not be taken for a value.
         is_one &= self.plan is None or name not in self.plan.arguments.absent
+        is_one &= not self._changes_hparams()
         return cst.Name(name) if is_one and name not in targets else value
 
     def _text(self, member: str, table: dict[str, str]) -> str | None:

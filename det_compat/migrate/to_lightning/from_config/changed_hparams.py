@@ -7,6 +7,7 @@ import libcst as cst
 from libcst.helpers import ensure_type
 
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.parameters import config_use
 from det_compat.migrate.tree.symbols import Symbols
 
 
@@ -32,10 +33,72 @@ def changed_copies(node: cst.ClassDef, symbols: Symbols, texts: Mapping[str, str
         and (called := syntax.code(call.func).rpartition(".")[2]) in texts
     ]
     is_handed = any(map(_changes_given, (texts[name] for name in handed)))
-    own = _CHANGING.format(rf"(?<!\w)(?:{held})")
-    if is_handed or re.search(own, syntax.code(node)):
+    if is_handed or (_changes(node, held) and not _is_one_dict(node, symbols)):
         return [_CHANGED]
     return []
+
+
+def _changes(node: cst.ClassDef, held: str) -> bool:
+    return re.search(_CHANGING.format(rf"(?<!\w)(?:{held})"), syntax.code(node)) is not None
+
+
+def _is_one_dict(node: cst.ClassDef, symbols: Symbols) -> bool:
+    """Whether a trial keeps all hyperparameters where it asks for them: they are the module's.
+
+    It has a copy of them where it does more than to look some up.
+    """
+    asked = {id(call) for call in symbols.calls(node, "get_hparams")}
+    kept = [line for line in syntax.find(node, cst.Assign) if id(line.value) in asked]
+    # Others may look one up at once.
+    at_once = {id(each.value) for each in syntax.find(node, cst.Attribute)}
+    at_once |= {id(each.value) for each in syntax.find(node, cst.Subscript)}
+    if not kept or asked - at_once - {id(line.value) for line in kept}:
+        return False
+    targets = {syntax.code(each.target) for line in kept for each in line.targets}
+    return targets == {"self.hparams"} or not config_use(node, symbols).is_open
+
+
+def changes_the_module(node: cst.ClassDef, symbols: Symbols) -> bool:
+    """Whether a trial changes the hyperparameters that its module has, which all of it asks."""
+    if not _is_one_dict(node, symbols):
+        return False
+    asked = [syntax.code(call) for call in symbols.calls(node, "get_hparams")]
+    return _changes(node, "|".join(map(re.escape, {*asked, *_held(node, asked)})))
+
+
+def keeping_given(node: cst.ClassDef, symbols: Symbols) -> cst.FunctionDef | None:
+    """The hook that keeps hyperparameters in checkpoints as they were given, where it is needed.
+
+    A module is made anew of what a checkpoint has, and what changed them does so again.
+    """
+    if not changes_the_module(node, symbols):
+        return None
+    held = _held(node, [syntax.code(call) for call in symbols.calls(node, "get_hparams")])
+
+    def is_of_held(target: cst.CSTNode) -> bool:
+        return isinstance(target, cst.Subscript) and syntax.code(target.value) in held
+
+    sets = [pair for line in syntax.find(node, cst.Assign) for pair in syntax.pairs(line)]
+    is_again = any(
+        is_of_held(target) and any(syntax.mentions(value, name) for name in held)
+        for target, value in sets
+    )
+    is_again |= any(is_of_held(line.target) for line in syntax.find(node, cst.AugAssign))
+    is_again |= any(is_of_held(line.target) for line in syntax.find(node, cst.Del))
+    is_again |= any(
+        isinstance(call.func, cst.Attribute)
+        and syntax.code(call.func.value) in held
+        and call.func.attr.value in ("update", "pop", "popitem", "clear")
+        for call in syntax.find(node, cst.Call)
+    )
+    return syntax.method(_KEEPING) if is_again else None
+
+
+_KEEPING = """\
+def on_save_checkpoint(self, checkpoint):
+    # as they were given: a module that is made of them changes them again
+    checkpoint["hyper_parameters"] = dict(self.hparams_initial)
+"""
 
 
 def with_copies(node: cst.ClassDef, symbols: Symbols) -> cst.ClassDef:

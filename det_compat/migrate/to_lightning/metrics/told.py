@@ -46,6 +46,19 @@ class TrainingReport(pl.Callback):
 '''
 
 
+#: How many records the batches had, which such a callback may ask for.
+_COUNT = "num_inputs"
+_COUNTING = (
+    ("    batch_metrics = None\n", "    batch_metrics = None\n    num_inputs = 0\n"),
+    (
+        "            self.batch_metrics = []\n",
+        "            self.batch_metrics, self.num_inputs = [], 0\n"
+        "        self.num_inputs += extract_batch_size(batch)\n",
+    ),
+    ('{"avg_metrics"', '{"num_inputs": self.num_inputs, "avg_metrics"'),
+)
+
+
 def report_training(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Derive the callbacks that ask for training metrics from a class that tells them.
 
@@ -72,6 +85,11 @@ def report_training(tree: cst.Module, file: LightningFile) -> cst.Module:
     file.imports.new.add("import pytorch_lightning as pl")
     calls = "\n            ".join(f"self.{hook}({CALLS[hook]})" for hook in hooks)
     made = _CLASS.format("() or ".join(hooks), calls)
+    texts = [*file.elsewhere.texts.values(), tree.code]
+    if "on_train_step_end" in hooks and any(_COUNT in text for text in texts):
+        file.imports.new.add("from pytorch_lightning.utilities.data import extract_batch_size")
+        for old, new in _COUNTING:
+            made = made.replace(old, new)
     return syntax.with_definition(tree, made, kinds=(cst.ClassDef,))
 
 
