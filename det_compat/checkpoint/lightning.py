@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from det_compat.checkpoint.reader import Checkpoint
+from det_compat.checkpoint.reader import Checkpoint, putting_back
 from det_compat.errors import InvalidCheckpointException
 from det_compat.shared import masking, nested, plain_types, random_state
 
@@ -27,9 +27,12 @@ def to_lightning_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
     the weights ``models.<i>.<name>``. ``hyper_parameters`` has the trial class's import path,
     hparams, and experiment config without secrets. ``determined`` has all else of the checkpoint.
     What a trusted file holds that is no plain data is left out, with a warning.
+
+    Raises:
+        InvalidCheckpointException: a part of it is no value in plain types.
     """
     counters = checkpoint.counters
-    state = checkpoint.state
+    state = {key: _as_it_was(key, value) for key, value in checkpoint.state.items()}
     kept = {
         key: random_state.without_array(value) if key == "rng_state" else value
         for key, value in state.items()
@@ -49,6 +52,14 @@ def to_lightning_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
             "continuation": checkpoint.continuation,
         },
     }
+
+
+def _as_it_was(key: str, value: Any) -> Any:
+    """A part of a checkpoint that det_compat wrote in plain types, and not Determined."""
+    if key == "models_state_dict":
+        return value
+    with putting_back("the checkpoint", key):
+        return plain_types.from_plain(value)
 
 
 def _weights(models: list[dict[str, Any]]) -> Iterator[tuple[str, Any]]:

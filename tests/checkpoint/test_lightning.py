@@ -13,7 +13,8 @@ import torch
 
 from det_compat.checkpoint import read_checkpoint, to_lightning_checkpoint
 from det_compat.checkpoint.lightning import by_model, under_names, without_ddp_prefix
-from det_compat.shared.plain_types import from_plain
+from det_compat.errors import InvalidCheckpointException
+from det_compat.shared.plain_types import from_plain, to_plain
 from tests.checkpoint.makers import TRIAL_STATE, of_0_12, of_0_38, save, state
 from tests.preloaded import python
 
@@ -50,6 +51,25 @@ def test_what_determined_kept(tmp_path: Path) -> None:
     best = from_plain(found["callbacks"])["best"]["value"]
     assert type(best) is np.float32 and best == 0.5
     assert np.array_equal(from_plain(found["mine"])["a"], np.arange(3))
+
+
+def test_what_det_compat_kept_in_plain_types_is_what_it_was(tmp_path: Path) -> None:
+    """Its own directories have what NumPy and the standard library made in plain types."""
+    group = {"lr": np.float64(0.5), "params": [0]}
+    own = {
+        "callbacks": {"best": {"value": np.float32(0.5), "last": deque([1], maxlen=2)}},
+        "optimizers_state_dict": [{"state": {}, "param_groups": [group]}],
+        "mine": {"det_compat.type": 3},
+    }
+    folder = of_0_38(tmp_path, state(**{key: to_plain(value) for key, value in own.items()}))
+    found = converted(folder)
+    assert type(found["optimizer_states"][0]["param_groups"][0]["lr"]) is float
+    kept = from_plain(found["determined"]["callbacks"])["best"]
+    assert type(kept["value"]) is np.float32 and kept["last"].maxlen == 2
+    assert from_plain(found["determined"]["mine"]) == own["mine"]
+    save(state(mine={"det_compat.type": "set"}), folder / "state_dict.pth")
+    with pytest.raises(InvalidCheckpointException, match="mine cannot be put back"):
+        converted(folder)
 
 
 def test_random_states(tmp_path: Path) -> None:

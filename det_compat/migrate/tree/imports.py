@@ -282,7 +282,8 @@ def added(tree: cst.Module, new: Collection[str]) -> cst.Module:
     at = min(start, _first_import(body)) if start >= len(body) else start
     for text in sorted(others, key=_order, reverse=True):
         if not _joins(body, text):
-            body = _in_group(body, at, text)
+            is_relative = _order(text).startswith(".")
+            body = _behind_all(body, text) if is_relative else _in_group(body, at, text)
     return tree.with_changes(body=body)
 
 
@@ -311,7 +312,7 @@ def _same_module(body: Sequence[cst.BaseStatement], text: str) -> int | None:
         if not isinstance(small, cst.ImportFrom) or isinstance(small.names, cst.ImportStar):
             continue
         is_one_line = small.lpar is None and len(code(small)) < _LONGEST
-        if is_one_line and f"from {_module_of(line)}" == start:
+        if is_one_line and code(small).partition(" import ")[0] == start:
             return index
     return None
 
@@ -359,6 +360,23 @@ def _sorted_group(body: Sequence[cst.BaseStatement], at: int) -> range:
     ranks = [_rank(body[index]) for index in group]
     is_sorted = len(ranks) > 1 and ranks == sorted(ranks) and not _is_standard(body[group.start])
     return group if is_sorted else range(0)
+
+
+def _behind_all(body: list[cst.BaseStatement], text: str) -> list[cst.BaseStatement]:
+    """The statements with an import of a file beside this one, which come last."""
+    kinds = (cst.Import, cst.ImportFrom)
+    found = [index for index, line in enumerate(body) if isinstance(simple(line), kinds)]
+    if not found:
+        return _inserted(body, _first_import(body), text, heads_group=True)
+    last = simple(body[found[-1]])
+    is_group = isinstance(last, cst.ImportFrom) and bool(last.relative)
+    line = ensure_type(statement(text), cst.SimpleStatementLine)
+    above = [] if is_group else [cst.EmptyLine(indent=False)]
+    return [
+        *body[: found[-1] + 1],
+        line.with_changes(leading_lines=above),
+        *body[found[-1] + 1 :],
+    ]
 
 
 def _with_standard(body: list[cst.BaseStatement], text: str) -> list[cst.BaseStatement]:

@@ -79,6 +79,9 @@ from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.marks import above, comments_of, devices_said, marked
 
 _CHECKPOINT = "from pytorch_lightning.callbacks import ModelCheckpoint"
+#: The flags by which checkpoints may be made inside of an epoch.
+_INSIDE = ("every_n_train_steps=", "val_check_interval=")
+_BEGINS = "# Lightning goes on inside of an epoch with the first batches of a loader"
 _STEPS = "max_steps counts the steps of each optimizer, of which there are several"
 _ACCUMULATES = "the gradients of {0} batches went into one step, and the trial steps after each"
 _COUNTS = "Lightning counts steps of {0} batches each here, where batches were counted"
@@ -227,6 +230,8 @@ class _Scripts(LightningTransformer):
                 new = self._marked(syntax.statement(f"{name} = {texts[0]}"))
                 new = above(new, getattr(made, "leading_lines", ()))
                 fit = above(syntax.statement(f"{name}.{texts[1]}"), comments_of(fits[0]))
+                if "ckpt_path=" in texts[1] and any(each in texts[0] for each in _INSIDE):
+                    fit = above(fit, [cst.EmptyLine(comment=cst.Comment(_BEGINS))])
                 end = self._at_the_end(name, texts[1], call)
                 between = names_in(lines[lines.index(made) + 1 : at])
                 # The flags are what fit() was given, and may be known no earlier than there.

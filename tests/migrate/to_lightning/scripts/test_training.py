@@ -66,6 +66,7 @@ def script(folder: Path, before: str) -> str:
                     log_every_n_steps=5,
                     callbacks=[ModelCheckpoint(every_n_train_steps=50, save_top_k=-1)],
                 )
+                # Lightning goes on inside of an epoch with the first batches of a loader
                 trainer.fit(Trial(), ckpt_path=latest)
                 print("done")
             """,
