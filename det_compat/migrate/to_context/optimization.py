@@ -251,6 +251,12 @@ def _wrapper(create: cst.FunctionDef, file: File) -> cst.Call | None:
     return made[0] if syntax.code(returns[0].value) in targets else None
 
 
+def makes_none(create: cst.FunctionDef) -> bool:
+    """Whether the method makes no scheduler, whatever it does else."""
+    given = [found.value for found in syntax.returns(create)]
+    return all(value is None or syntax.code(value) == "None" for value in given)
+
+
 def is_wrapped(create: cst.FunctionDef, file: File) -> bool:
     """Whether all that the method returns is what it wraps, or None."""
     known = _locals(create)

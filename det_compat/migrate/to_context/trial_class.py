@@ -15,6 +15,7 @@ from det_compat.migrate.to_context.optimization import (
     clipping,
     clipping_method,
     is_wrapped,
+    makes_none,
     step_mode,
     with_plain_scheduler,
     without_clipping,
@@ -78,6 +79,8 @@ def _problem(node: cst.ClassDef, file: File, older: Older) -> str:
     if older.family.wraps and not has_data:
         return "it has no data: there is no make_data_loaders beside it"
     create = syntax.methods(node).get("create_lr_scheduler")
+    if create and older.family.wraps and makes_none(create):
+        return ""
     if create and step_mode(create, file) is None and not is_wrapped(create, file):
         return "its LR scheduler is made in a way that is not known"
     return ""
@@ -212,6 +215,8 @@ class _Rewriting:
             return train_batch(line, self._own, **self._names)
         if name in ("evaluate_batch", "evaluate_full_dataset"):
             return [without_model(line, self._model)]
+        if name == "create_lr_scheduler" and self._family.wraps and makes_none(line):
+            return []
         if name == "create_lr_scheduler":
             return [with_plain_scheduler(line, self._file, is_apart=self._is_spread)]
         is_asked = any(syntax.has_attribute(each, name) for each in self._relatives)
@@ -317,13 +322,13 @@ class _Rewriting:
             f"{own}.{optimizer} = {context}.wrap_optimizer({own}.optimizer({own}.{model}{extra}))",
         ]
         create = self._own.get("create_lr_scheduler")
+        if create is None or makes_none(create):
+            return made
         mode = "" if self._is_spread else step_mode(create, self._file)
-        if create is not None:
-            given = f", {hparams}" if _takes(create, 2) else ""
-            text = f"{own}.create_lr_scheduler({own}.{optimizer}{given})"
-            text = f"{context}.wrap_lr_scheduler({text}, {mode})" if mode else text
-            made.append(f"{own}.{self._scheduler} = {text}")
-        return made
+        given = f", {hparams}" if _takes(create, 2) else ""
+        text = f"{own}.create_lr_scheduler({own}.{optimizer}{given})"
+        text = f"{context}.wrap_lr_scheduler({text}, {mode})" if mode else text
+        return [*made, f"{own}.{self._scheduler} = {text}"]
 
 
 def _below_fields(

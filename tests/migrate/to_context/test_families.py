@@ -349,3 +349,13 @@ class Trial(Base):
     text, made = of_family(tmp_path, heir, base, to="lightning")
     assert "torch.nn.utils.clip_grad_value_(params, 0.01)" in text
     assert "self.clip_grads(params)" in made and "def clip_grads(" not in made
+
+
+@pytest.mark.parametrize("line", ["return None", "pass"])
+def test_an_heir_may_have_no_scheduler(tmp_path, line):
+    """Its base makes none then, and another heir goes by that of the base."""
+    (tmp_path / "base.py").write_text(BASE)
+    (tmp_path / "other.py").write_text(HEIR.replace("Trial(", "Other("))
+    none = f"\n    def create_lr_scheduler(self, optimizer):\n        {line}\n"
+    made = rewritten(tmp_path, HEIR + none)
+    assert "MIGRATE" not in made and "scheduler" not in made
