@@ -63,6 +63,7 @@ def lightning_config(path: Path, migration: Migration) -> FileResult:
     elif batches and of_batch != 1:
         header += f"# max_steps counts the steps of optimizers, {of_batch} a batch\n"
     header += _of_validations(config, whole)
+    header += _of_checkpoints(config, of_batch or 1)
     if config.seed is None and {"experiment_config", "experiment_seed"} & {*contents["model"]}:
         header += (
             f"# a cluster drew an experiment_seed, which {path.name} has not: 0 in its place\n"
@@ -221,6 +222,17 @@ def _of_validations(config: ExperimentConfig, whole: Period) -> str:
     if config.periods.initial_validation:
         said += f"{comment('Determined validated before the first batch, too')}\n"
     return said
+
+
+def _of_checkpoints(config: ExperimentConfig, of_batch: int) -> str:
+    """A comment on checkpoints that Lightning makes none of by itself."""
+    every = config.periods.checkpoint.period(config.global_batch_size)
+    if every.is_never or every == Period(Unit.EPOCHS, 1):
+        return ""
+    flag = f"every_n_epochs={every.n}"
+    if every.unit is Unit.BATCHES:
+        flag = f"every_n_train_steps={of_batch * every.n // _accumulated(config) or 1}"
+    return f"# min_checkpoint_period: callbacks need a ModelCheckpoint({flag}, save_top_k=-1)\n"
 
 
 def _length(config: ExperimentConfig) -> dict[str, Any]:

@@ -243,3 +243,26 @@ def test_what_several_devices_need_is_in_the_config(slots, comment, tmp_path):
     trainer = yaml.safe_load(lightning_config(path, Migration([file])).after)["trainer"]
     assert trainer["devices"] == slots
     assert trainer.get("strategy") == (UNUSED if comment and slots > 1 else None)
+
+
+@pytest.mark.parametrize(
+    ("period", "aggregation", "flag"),
+    [
+        ("", 1, ""),
+        ("min_checkpoint_period: {epochs: 1}", 1, ""),
+        ("min_checkpoint_period: {epochs: 2}", 1, "every_n_epochs=2"),
+        ("min_checkpoint_period: {batches: 12}", 1, "every_n_train_steps=12"),
+        ("min_checkpoint_period: {batches: 12}", 4, "every_n_train_steps=3"),
+        ("min_checkpoint_period: {records: 60}", 1, "every_n_train_steps=12"),
+    ],
+)
+def test_checkpoints_that_lightning_does_not_make_are_named(period, aggregation, flag, tmp_path):
+    conf = tmp_path / "const.yaml"
+    conf.write_text(
+        "searcher: {name: single, metric: x, max_length: {epochs: 3}}\n"
+        f"hyperparameters: {{global_batch_size: 5}}\n{period}\n"
+        f"optimizations: {{aggregation_frequency: {aggregation}}}\n"
+    )
+    text = lightning_config(conf, Migration([])).after.decode()
+    said = f"# min_checkpoint_period: callbacks need a ModelCheckpoint({flag}, save_top_k=-1)\n"
+    assert (said in text) is bool(flag) and text.count("min_checkpoint_period") == bool(flag)

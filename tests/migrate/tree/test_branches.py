@@ -54,6 +54,7 @@ def run(length):
     trainer = pl.Trainer(
         devices=1, max_steps=length, val_check_interval=length, check_val_every_n_epoch=None
     )
+    # Lightning goes on inside of an epoch with the first batches of a loader
     trainer.fit(Trial(**hparams), ckpt_path=latest)
 
 

@@ -138,7 +138,9 @@ def _second_names(
         small, name = syntax.simple(line), syntax.target_of(line) or ""
         if not isinstance(small, cst.Assign) or len(small.targets) != 1:
             continue
-        first = syntax.code(small.value) if isinstance(small.value, cst.Attribute) else ""
+        # Most of what is set is made right there.
+        is_kept = isinstance(small.value, (cst.Attribute, cst.Subscript))
+        first = syntax.code(small.value) if is_kept else ""
         if first not in wrapped or {sets.count(first), sets.count(name)} != {1}:
             continue
         last = name.rpartition(".")[2]

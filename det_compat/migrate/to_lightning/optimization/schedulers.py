@@ -311,6 +311,12 @@ class _Writing(FileTransformer[LightningFile]):
         is_lookup = self.symbols.path(original.value) == STEP_MODE and isinstance(index, cst.Index)
         return ensure_type(index, cst.Index).value if is_lookup else updated
 
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        """The same for ``getattr``."""
+        is_lookup = syntax.code(original.func) == "getattr" and len(original.args) == 2
+        is_lookup = is_lookup and self.symbols.path(original.args[0].value) == STEP_MODE
+        return updated.args[1].value if is_lookup else updated
+
     def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
         mode = step_mode(original, self.symbols)
         return cst.SimpleString(f'"{mode}"') if mode else updated

@@ -21,8 +21,15 @@ def scheduled(folder, mode: str) -> str:
     return rewritten(folder, trial(("lr=0.1))\n", SCHEDULE.format(mode))))
 
 
-def test_a_step_mode_that_is_looked_up_at_run_time(tmp_path):
-    made = scheduled(tmp_path, 'LRScheduler.StepMode[context.get_hparam("mode")]')
+@pytest.mark.parametrize(
+    "looked_up",
+    [
+        'LRScheduler.StepMode[context.get_hparam("mode")]',
+        'getattr(LRScheduler.StepMode, context.get_hparam("mode"))',
+    ],
+)
+def test_a_step_mode_that_is_looked_up_at_run_time(tmp_path, looked_up):
+    made = scheduled(tmp_path, looked_up)
     assert "self.schedule_step_mode = mode\n" in made
     assert method(made, "training_step").endswith(
         '    if self.schedule_step_mode in ("STEP_EVERY_BATCH", "STEP_EVERY_OPTIMIZER_STEP"):\n'
