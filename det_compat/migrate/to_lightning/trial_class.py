@@ -84,7 +84,10 @@ def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
         node = left_to_lightning(on_own_gpu(node, early, file.symbols), early, plan, file)
         if "cuda" not in file.elsewhere.classes_with:
             node = on_its_device(node)
-        node = moved_early(node, file.symbols, file.elsewhere.texts)
+        family = [p for p in (*file.every, *file.trials.values()) if plan in p.ancestors]
+        relatives = {each.own.name for p in (plan, *family) for each in p.ancestors}
+        relatives -= {plan.own.name}
+        node = moved_early(node, file.symbols, file.elsewhere.texts, sorted(relatives))
         node = with_metrics_moved(node, file.elsewhere.imported)
         if (copied := with_copies(node, file.symbols)) is not node:
             file.imports.new.add("import copy")

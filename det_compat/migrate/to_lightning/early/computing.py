@@ -5,7 +5,7 @@ Determined had moved them there when they were wrapped, and Lightning does so wh
 
 import re
 import textwrap
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import libcst as cst
 
@@ -20,24 +20,56 @@ _ON_DEVICE = re.compile(r"\bdevice\b|\bis_cuda\b|_like\(|\.new_\w+\(")
 _WEIGHTS = re.compile(r"(\.(parameters|named_parameters|state_dict)\(\))?")
 
 
-def moved_early(node: cst.ClassDef, symbols: Symbols, texts: Mapping[str, str]) -> cst.ClassDef:
+def moved_early(
+    node: cst.ClassDef, symbols: Symbols, texts: Mapping[str, str], relatives: Collection[str] = ()
+) -> cst.ClassDef:
     """A trial that moves models to the device where it wraps them, if that is needed.
 
     Args:
         node: the class.
         symbols: what placeholders stand for.
         texts: the functions and classes of the project.
+        relatives: the classes among these that the trial derives from, and that derive from it.
     """
     own = syntax.methods(node)
-    methods = [own[name] for name in reachable(own, "__init__")]
+    making = [own[name] for name in reachable(own, "__init__")]
+    lines = [line for each in making for line in syntax.find(each, cst.SimpleStatementLine)]
+    if not any(True for line in lines for _ in _wraps(line, symbols)):
+        return node
+    methods = [*_early([own, *_methods_of(relatives, texts)])]
     moved: dict[cst.BaseExpression, cst.BaseExpression] = {}
-    lines = (line for each in methods for line in syntax.find(each, cst.SimpleStatementLine))
     for line, call in ((each, call) for each in lines for call in _wraps(each, symbols)):
         model = syntax.argument(call, 0, "model")
         names = {name for name in (_keeper(line), *_variables(model, line)) if name}
         if model is not None and any(_computes(_behind(m, line), names, texts) for m in methods):
             moved[model] = syntax.expression(f"{syntax.code(model)}.to({OF_PROCESS})")
     return syntax.each(node, cst.Arg, lambda arg: _with_value(arg, moved)) if moved else node
+
+
+def _methods_of(
+    names: Collection[str], texts: Mapping[str, str]
+) -> Iterator[Mapping[str, cst.FunctionDef]]:
+    for text in (texts[name] for name in names if name in texts):
+        for node in syntax.find(syntax.looked_at(textwrap.dedent(text)), cst.ClassDef):
+            yield syntax.methods(node)
+
+
+def _early(family: Sequence[Mapping[str, cst.FunctionDef]]) -> Iterator[cst.FunctionDef]:
+    """What runs of a family of classes before Lightning has moved a module to its device."""
+    every = {name: method for own in reversed(family) for name, method in own.items()}
+    found = {
+        id(method): method
+        for own in family
+        for start in _STARTS
+        if start in own
+        for name in reachable({**every, start: own[start]}, start)
+        for method in [own[start] if name == start else every[name]]
+    }
+    yield from found.values()
+
+
+#: Lightning asks for callbacks, too, before it moves anything.
+_STARTS = ("__init__", "build_callbacks")
 
 
 def _wraps(line: cst.SimpleStatementLine, symbols: Symbols) -> Iterator[cst.Call]:
@@ -124,6 +156,8 @@ def _kept(method: cst.FunctionDef) -> Iterator[tuple[cst.BaseExpression, bool]]:
             yield line.value, not any("[" in target for target in targets)
     for call in syntax.find(method.body, cst.Call):
         func = syntax.code(call.func)
+        if method.name.value == "build_callbacks":
+            yield call, False
         if func.startswith(own) and func.endswith(".append"):
             yield from ((arg.value, False) for arg in call.args)
 
@@ -148,16 +182,28 @@ def _keeps_copies(
         # What a module has, Lightning moves.
         is_plain = "Module" not in maker.partition(":")[0]
         is_given = is_plain and any(_is_given(a, names) for a in call.args)
-        if is_given and _COPIES.search(_run_to_make(maker)):
+        making = _run_to_make(maker)
+        if is_given and _COPIES.search(making):
+            return True
+        if is_plain and _asks_trial(making, call, names) and _COPIES.search(making):
             return True
     return False
+
+
+def _asks_trial(making: str, call: cst.Call, names: Collection[str]) -> bool:
+    """Whether what is made of a trial itself asks it for one of these models."""
+    is_given = any(syntax.code(arg.value) == "self" for arg in call.args)
+    attributes = [re.escape(name.rpartition(".")[2]) for name in names if "." in name]
+    return is_given and any(re.search(rf"\.{name}\b", making) for name in attributes)
 
 
 def _run_to_make(maker: str) -> str:
     """What of the text of a class runs when an object is made; all of it, if that is not seen."""
     tree = syntax.looked_at(textwrap.dedent(maker))
     first = tree.body[0] if len(tree.body) == 1 else None
-    own = syntax.methods(first) if isinstance(first, cst.ClassDef) and not first.bases else {}
+    bases = first.bases if isinstance(first, cst.ClassDef) else ()
+    is_whole = all(syntax.code(base.value).endswith("Callback") for base in bases)
+    own = syntax.methods(first) if isinstance(first, cst.ClassDef) and is_whole else {}
     found = [own[name] for name in reachable(own, "__init__")]
     return (
         maker

@@ -182,3 +182,69 @@ def test_a_device_that_is_handed_on_stays_one(tmp_path):
     base, start, draw = BASE.partition("class Draw")
     assert made["base.py"] == base.replace("self.device", "self.trial_device") + start + draw
     assert "Base.__init__(self, device_of_process())" in made["model_def.py"]
+
+
+SHADOW = "{k: v.detach().clone() for k, v in self.model.state_dict().items()}"
+RELATED = {
+    # A mixin has the method that __init__ calls, another base, or an heir's __init__.
+    "mixin": (
+        f"class Kept:\n    def keep(self):\n        self.shadow = {SHADOW}\n\n\nclass Trial(Kept, ",
+        "        self.keep()\n",
+        "",
+    ),
+    "heir": (
+        "class Trial(",
+        "",
+        "\n\nclass Heir(Trial):\n    def __init__(self, context):\n"
+        f"        super().__init__(context)\n        self.shadow = {SHADOW}\n",
+    ),
+    "heir's method": (
+        "class Trial(",
+        "        self.keep()\n",
+        f"\n\nclass Heir(Trial):\n    def keep(self):\n        self.shadow = {SHADOW}\n",
+    ),
+    "later": (
+        "class Trial(",
+        "",
+        f"\n\nclass Heir(Trial):\n    def keep(self):\n        self.shadow = {SHADOW}\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("where", RELATED)
+def test_copies_that_relatives_keep_are_where_the_model_is(where, tmp_path):
+    header, line, below = RELATED[where]
+    at = "        self.opt ="
+    made = rewritten(tmp_path, trial(("class Trial(", header), (at, f"{line}{at}")) + below)
+    assert (MOVED in made) is (where != "later")
+
+
+@pytest.mark.parametrize(
+    ("given", "takes", "made", "is_moved"),
+    [
+        ("self.model", "model", "{k: v.clone() for k, v in model.state_dict().items()}", True),
+        ("self", "trial", "copy.deepcopy(trial.model).eval()", True),
+        ("copy.deepcopy(self.model)", "model", "model", True),
+        ("self.model", "model", "model", False),
+        ("self", "trial", "trial", False),
+    ],
+)
+def test_copies_that_callbacks_are_made_with_are_where_the_model_is(
+    given, takes, made, is_moved, tmp_path
+):
+    """Lightning asks for callbacks before it moves anything; their hooks come later."""
+    callback = f"""\
+class Ema(PyTorchCallback):
+    def __init__(self, {takes}):
+        self.kept = {made}
+
+    def on_validation_start(self):
+        self.saved = {{k: v.clone() for k, v in self.kept.model.state_dict().items()}}
+
+
+class Trial("""
+    build = f"    def build_callbacks(self):\n        return {{'ema': Ema({given})}}\n\n"
+    before = "    def build_training_data_loader"
+    source = trial(("class Trial(", callback), (before, f"{build}{before}"))
+    source = source.replace("PyTorchTrial,", "PyTorchCallback, PyTorchTrial,", 1)
+    assert (MOVED in rewritten(tmp_path, source)) is is_moved
