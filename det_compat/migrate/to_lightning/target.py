@@ -166,7 +166,7 @@ class Lightning(Target):
                     yield scope.node
 
     def _mixins(self) -> Iterator[tuple[list[tuple[Path, str]], bool]]:
-        """For each trial class, its mixins, and whether another trial is behind them."""
+        """For each trial class, its mixins, and whether only other trials are behind them."""
         scopes = {
             s: code.module.source.path
             for code in self.analysis.inference.codes
@@ -174,6 +174,8 @@ class Lightning(Target):
         }
         for scope in filter(self._hierarchy.is_trial, scopes):
             found, has_trial = mixins_in_front(scope, self._hierarchy)
+            heirs = (heir for each in found for heir in self._hierarchy.children(each))
+            has_trial &= all(self._hierarchy.is_trial(h) or h in found for h in heirs)
             if found:
                 yield [(scopes[each], each.name) for each in found], has_trial
 

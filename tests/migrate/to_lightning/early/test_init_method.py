@@ -589,6 +589,21 @@ class Counted:
     assert "class Heir(Counted, Timed, Trial):\n    pass\n" in made
 
 
+def test_a_mixin_that_is_also_before_no_trial_is_marked(tmp_path):
+    mixin = """\
+class Timed:
+    def __init__(self, context):
+        self.x = 1
+        super().__init__(context)
+
+
+"""
+    heirs = "\n\nclass Heir(Timed, Trial):\n    def __init__(self, context):\n"
+    heirs += "        super().__init__(context)\n\n\nclass Plain(Timed, dict):\n    pass\n"
+    made = rewritten(tmp_path, trial(("class Trial(", f"{mixin}class Trial(")) + heirs)
+    assert "# MIGRATE: classes that are no trials need this call" in made
+
+
 @pytest.mark.parametrize(
     "asks", ["self.size = context.get_per_slot_batch_size()", "prepare(context)"]
 )
