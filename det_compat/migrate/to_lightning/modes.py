@@ -106,11 +106,34 @@ def _returns_evaluating(function: cst.FunctionDef) -> bool:
     return bool(texts) or not owners.isdisjoint(returned)
 
 
-def _evaluating(node: cst.CSTNode) -> list[str]:
-    """What some code puts into evaluation mode, and not back before it goes on."""
-    calls = (call for call in syntax.find(node, cst.Call) if _sets_mode(call, "False"))
+def evaluators(files: Iterable[tuple[bytes, cst.CSTNode]]) -> frozenset[str]:
+    """The functions, and methods, that put what they have into evaluation mode, and not back.
+
+    Args:
+        files: the text and the tree of each.
+    """
+    trees = [tree for text, tree in files if _OF_MODES.search(text)]
+    functions = (each for tree in trees for each in syntax.find(tree, cst.FunctionDef))
+    found = {each.name.value for each in functions if _evaluating(each)}
+    return frozenset(found.difference(VALIDATING, ("__init__", "forward", "eval", "train")))
+
+
+def _evaluating(node: cst.CSTNode, evaluators: frozenset[str] = frozenset()) -> list[str]:
+    """What some code puts into evaluation mode, and not back before it goes on.
+
+    It may do so by functions of the project, which are called, or given to ``apply()``.
+    """
+    calls = [*syntax.find(node, cst.Call)]
     back = {*map(id, _put_back(node))}
-    return [_owner(call) for call in calls if id(call) not in back]
+    set_here = [call for call in calls if _sets_mode(call, "False") and id(call) not in back]
+    handed = [call for call in calls if evaluators and not evaluators.isdisjoint(_run_by(call))]
+    return [*map(_owner, set_here), *(_owner(c) or "".join(map(_text, c.args[:1])) for c in handed)]
+
+
+def _run_by(call: cst.Call) -> list[str]:
+    """The function that is called, and those that ``apply()`` calls."""
+    given = map(_text, call.args) if called(call) == "apply" else ()
+    return [each.rpartition(".")[2] for each in (syntax.code(call.func), *given)]
 
 
 def _sets_mode(call: cst.Call | None, mode: str) -> bool:
@@ -156,37 +179,41 @@ def _sets(line: cst.CSTNode, owner: str) -> bool:
     return any(f"{owner}.".startswith(f"{target}.") for target in targets)
 
 
-def leaves_evaluating(node: cst.ClassDef, own: Mapping[str, cst.FunctionDef]) -> bool:
+def leaves_evaluating(
+    node: cst.ClassDef, own: Mapping[str, cst.FunctionDef], evaluators: frozenset[str]
+) -> bool:
     """Whether a trial class puts a model into evaluation mode, but for a validation."""
     validating = {id(own[name]) for name in reachable(own, *VALIDATING)}
-    return any(_evaluating(line) for line in syntax.body_of(node) if id(line) not in validating)
+    lines = (line for line in syntax.body_of(node) if id(line) not in validating)
+    return any(_evaluating(line, evaluators) for line in lines)
 
 
-def callbacks_evaluate(callbacks: Iterable[cst.ClassDef]) -> bool:
+def callbacks_evaluate(callbacks: Iterable[cst.ClassDef], evaluators: frozenset[str]) -> bool:
     """Whether callbacks put models into evaluation mode, but for a validation."""
     return any(
-        _evaluating(method)
+        _evaluating(method, evaluators)
         for node in callbacks
         for name, method in syntax.methods(node).items()
         if not name.startswith("on_validation_")
     )
 
 
-def leaves_for_long(own: Mapping[str, cst.FunctionDef], *, callbacks: bool) -> bool:
+def leaves_for_long(own: Mapping[str, cst.FunctionDef], file: LightningFile) -> bool:
     """Whether training leaves models in evaluation mode that not each batch puts there anew.
 
     Args:
         own: the methods of a trial.
-        callbacks: whether callbacks leave some.
+        file: that it is in.
     """
-    every = _of_each_batch(own)
-    left = {o for n in reachable(own, "train_batch") if n not in every for o in _evaluating(own[n])}
+    every = _of_each_batch(own, file.evaluators)
+    rarely = (own[name] for name in reachable(own, "train_batch") if name not in every)
+    left = {owner for method in rarely for owner in _evaluating(method, file.evaluators)}
     calls = [*map(syntax.lone_call, syntax.body_of(own["train_batch"]))] if left else []
     back = {_owner(call) for call in calls if call is not None and _sets_mode(call, "True")}
-    return callbacks or not left <= back
+    return file.callbacks_evaluate or not left <= back
 
 
-def _of_each_batch(own: Mapping[str, cst.FunctionDef]) -> list[str]:
+def _of_each_batch(own: Mapping[str, cst.FunctionDef], evaluators: frozenset[str]) -> list[str]:
     """The methods that each batch calls, and that do the same whenever they are called."""
     methods = [method for name, method in own.items() if name != "__init__"]
     changed = {syntax.code(target) for method in methods for target, _ in values_set(method)}
@@ -202,7 +229,7 @@ def _of_each_batch(own: Mapping[str, cst.FunctionDef]) -> list[str]:
             if parts.isdisjoint(syntax.names_in(node.test)) and not _is_setting(node.test, changed)
         ]
         ends = any(_may_end(node) for node in rare)
-        if not ends and not any(map(_evaluating, rare)):
+        if not ends and not any(_evaluating(node, evaluators) for node in rare):
             kept.append(name)
         apart = {id(call) for node in rare for call in syntax.find(node, cst.Call)}
         calls = [call for call in syntax.find(own[name], cst.Call) if id(call) not in apart]
@@ -272,7 +299,7 @@ def training_mode(
     """
     come_evaluating = file.makes_evaluating and bool(plan.own.models or plan.own.optimizers)
     come_evaluating = come_evaluating or makes_unknown(node, file.symbols, file.elsewhere)
-    may_be = come_evaluating or leaves_evaluating(node, own)
+    may_be = come_evaluating or leaves_evaluating(node, own, file.evaluators)
     may_be |= file.callbacks_evaluate and bool(plan.own.models)
     if plan.is_mixin or TRAINING_HOOK in own or not may_be:
         return []
@@ -286,12 +313,12 @@ def training_mode(
     has_own = any(map(_OWN_MODE.search, file.elsewhere.texts.values()))
     making = {*reachable(own, "__init__")} - {*reachable(own, *own.keys() - {"__init__"})}
     kept = [line for line in syntax.body_of(node) if line not in {own[name] for name in making}]
-    leaves = leaves_evaluating(syntax.with_body(node, kept), own)
+    leaves = leaves_evaluating(syntax.with_body(node, kept), own, file.evaluators)
     is_again = has_own or leaves or file.callbacks_evaluate
     comes = come_evaluating or has_own or any(_evaluating(own[name]) for name in making)
     names = [START] * (comes or not is_again) + [TRAINING_HOOK] * is_again
     comment = "    # models that come in evaluation mode would be trained in it\n"
-    if leaves_for_long(own, callbacks=file.callbacks_evaluate):
+    if leaves_for_long(own, file):
         comment += "    # there is no scheduling_unit any more, after which this was done, too\n"
     return [syntax.method(f"def {name}(self):\n{comment}{lines}") for name in names]
 

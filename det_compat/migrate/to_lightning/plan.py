@@ -284,6 +284,7 @@ class LightningFile(File):
         renamed: the attributes of trials that a LightningModule has for something else.
         taken: the attributes of callbacks that Lightning's have for something else.
         makes_evaluating: whether the tree makes models that are in evaluation mode.
+        evaluators: the functions of the tree that leave models in evaluation mode.
         callbacks_evaluate: whether callbacks of the tree put models into evaluation mode.
         has_own_loaders: whether the tree has a method get_data_loader, as Determined's loaders do.
         asks_lengths: whether the tree asks trials how many records a batch has.
@@ -313,6 +314,7 @@ class LightningFile(File):
     early: dict[str, frozenset[str]] = field(default_factory=dict)
     asking: frozenset[str] = frozenset()
     makes_evaluating: bool = False
+    evaluators: frozenset[str] = frozenset()
     callbacks_evaluate: bool = False
     has_own_loaders: bool = False
     asks_lengths: bool = False

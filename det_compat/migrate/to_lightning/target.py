@@ -28,7 +28,7 @@ from det_compat.migrate.to_lightning.early.mixins import handing_on, mixins_in_f
 from det_compat.migrate.to_lightning.early.named_once import named_once
 from det_compat.migrate.to_lightning.from_config.lookups import with_own_hyperparameters
 from det_compat.migrate.to_lightning.metrics.training import apart
-from det_compat.migrate.to_lightning.modes import callbacks_evaluate, makes_evaluating
+from det_compat.migrate.to_lightning.modes import callbacks_evaluate, evaluators, makes_evaluating
 from det_compat.migrate.to_lightning.optimization.mapped import of_lists, spread_maps
 from det_compat.migrate.to_lightning.optimization.optimizer_wrappers import (
     gets_closure,
@@ -255,6 +255,7 @@ class Lightning(Target):
             taken=self._taken,
             early=with_own(self._early, early_methods(self._plans_of(path))),
             makes_evaluating=self._makes_evaluating,
+            evaluators=self._evaluators,
             callbacks_evaluate=self._callbacks_evaluate,
             has_own_loaders=self._says(b"def get_data_loader("),
             asks_lengths=self._says(b".get_batch_length("),
@@ -293,11 +294,16 @@ class Lightning(Target):
         return makes_evaluating((self.sources[p], read.tree) for p, read in self._read.items())
 
     @cached_property
+    def _evaluators(self) -> frozenset[str]:
+        return evaluators((self.sources[p], read.tree) for p, read in self._read.items())
+
+    @cached_property
     def _callbacks_evaluate(self) -> bool:
         names = {node.name for node in self._callback_nodes()}
         trees = [read.tree for read in self._read.values()]
         nodes = (node for tree in trees for node in syntax.find(tree, cst.ClassDef))
-        return callbacks_evaluate(node for node in nodes if node.name.value in names)
+        callbacks = (node for node in nodes if node.name.value in names)
+        return callbacks_evaluate(callbacks, self._evaluators)
 
     def _says(self, word: bytes) -> bool:
         return any(word in text for text in self.sources.values())

@@ -311,7 +311,7 @@ class _Rewriting:
 
     def _keeps_modes(self) -> bool:
         """Whether a validation leaves other modes behind than Lightning would."""
-        lasts = modes.leaves_for_long(self.own, callbacks=self.file.callbacks_evaluate)
+        lasts = modes.leaves_for_long(self.own, self.file)
         is_kept = self.plan.keeps_modes or (lasts and bool(self.plan.all_models))
         return is_kept and not self.plan.is_mixin
 

@@ -313,6 +313,30 @@ def test_a_validation_ends_the_mode_that_a_batch_left_behind(tmp_path, begins):
     assert ("no scheduling_unit any more" in method(made, EPOCH)) is LASTING[begins]
 
 
+@pytest.mark.parametrize(
+    ("begins", "lasts"),
+    [
+        ("self.model.apply(fix)", False),
+        ("fix(self.model)", False),
+        ("if epoch_idx < 2:\n            self.model.apply(fix)", True),
+        ("if epoch_idx < 2:\n            fix(self.model)", True),
+        ("if epoch_idx < 2:\n            self.model.apply(nets.fix)", True),
+        ("if epoch_idx < 2:\n            self.model.freeze()", True),
+        ("if epoch_idx < 2:\n            look(self.model)", None),
+    ],
+)
+def test_functions_of_the_project_leave_a_mode_behind(tmp_path, begins, lasts):
+    fix = "def fix(m):\n    if isinstance(m, torch.nn.BatchNorm1d):\n        m.eval()\n\n\n"
+    look = "def look(m):\n    m.eval()\n    m(1)\n    m.train()\n\n\n"
+    net = "class Net(torch.nn.Module):\n    def freeze(self):\n        self.first.eval()\n"
+    (tmp_path / "nets.py").write_text(f"import torch\n\n\n{fix}{look}{net}")
+    header = f"import nets\nfrom nets import fix, look\n{HEADER}"
+    start = ("        loss = ", f"        {begins}\n        loss = ")
+    made = rewritten(tmp_path, trial(start, header=header))
+    assert (f"def {EPOCH}(self)" in made) is (lasts is not None)
+    assert ("def on_validation_model_train" in made) is bool(lasts)
+
+
 @pytest.mark.parametrize(("hook", "lasts"), [("training_epoch", True), ("validation", False)])
 def test_a_mode_that_a_callback_sets_ends_with_an_epoch_and_a_validation(tmp_path, hook, lasts):
     callback = f"""

@@ -38,6 +38,33 @@ def is_kept(trial: cst.BaseExpression) -> bool:
     return isinstance(trial, (cst.Name, cst.Attribute))
 
 
+def is_used_below(trial: cst.BaseExpression, scope: cst.FunctionDef | cst.Module) -> bool:
+    """Whether the code below a ``fit()`` runs a trial, or what it was made of, or hands it on."""
+    own = syntax.code(trial)
+    made_of, is_below = set[str](), False
+    for node in below(scope):
+        if isinstance(node, cst.Assign) and syntax.code(node.targets[0].target) == own:
+            given = node.value.args if isinstance(node.value, cst.Call) else ()
+            made_of = {syntax.code(each.value) for each in given}
+        if not is_below:
+            is_below = isinstance(node, cst.Call) and is_fit(node)
+        elif isinstance(node, cst.Call) and syntax.code(node.func) in made_of:
+            return True
+        elif isinstance(node, (cst.Call, cst.Arg, cst.Return)):
+            used = node.func if isinstance(node, cst.Call) else node.value
+            if used is not None and f"{syntax.code(used)}.".startswith(f"{own}."):
+                return True
+    return False
+
+
+def fits_once(module: cst.Module) -> bool:
+    """Whether a file has one ``fit()``, in no loop."""
+    loops = [*syntax.find(module, cst.For), *syntax.find(module, cst.While)]
+    within = {id(call) for loop in loops for call in syntax.find(loop, cst.Call)}
+    found = [call for call in syntax.find(module, cst.Call) if is_fit(call)]
+    return len(found) == 1 and id(found[0]) not in within
+
+
 def kept_apart(
     lines: Sequence[cst.BaseStatement], taken: Collection[str], symbols: Symbols
 ) -> list[cst.BaseStatement]:

@@ -31,6 +31,7 @@ from det_compat.migrate.to_lightning.scripts.lengths import Lengths
 from det_compat.migrate.to_lightning.scripts.lines import (
     bound_in,
     calls,
+    fits_once,
     has_trainer,
     is_fit,
     is_given_to_fit,
@@ -38,6 +39,7 @@ from det_compat.migrate.to_lightning.scripts.lines import (
     is_once,
     is_text,
     is_trainer,
+    is_used_below,
     kept_apart,
     names_in,
     profiler,
@@ -82,6 +84,10 @@ _CHECKPOINT = "from pytorch_lightning.callbacks import ModelCheckpoint"
 #: The flags by which checkpoints may be made inside of an epoch.
 _INSIDE = ("every_n_train_steps=", "val_check_interval=")
 _BEGINS = "# Lightning goes on inside of an epoch with the first batches of a loader"
+_MODES = (
+    "models are in training mode below this, and the last validation of Determined's left them in "
+    "evaluation mode: call eval() before they are used, and train() before another fit()"
+)
 _STEPS = "max_steps counts the steps of each optimizer, of which there are several"
 _ACCUMULATES = "the gradients of {0} batches went into one step, and the trial steps after each"
 _COUNTS = "Lightning counts steps of {0} batches each here, where batches were counted"
@@ -123,8 +129,11 @@ class _Scripts(LightningTransformer):
         self._constants: dict[str, str] = {}
         self._names: set[str] = set()
         self._lengths = Lengths(cst.Module([]), file.symbols)
+        self._module = cst.Module([])
+        self._modes: list[str] = []
 
     def visit_Module(self, node: cst.Module) -> None:
+        self._module = node
         self._values = values_in(node, self.file.asked)
         self._constants, self._names = constants(node), syntax.names_in(node)
         self._lengths = Lengths(node, self.symbols, self.file.asked)
@@ -233,6 +242,7 @@ class _Scripts(LightningTransformer):
                 if "ckpt_path=" in texts[1] and any(each in texts[0] for each in _INSIDE):
                     fit = above(fit, [cst.EmptyLine(comment=cst.Comment(_BEGINS))])
                 end = self._at_the_end(name, texts[1], call)
+                fit = self._with_modes(fit)
                 between = names_in(lines[lines.index(made) + 1 : at])
                 # The flags are what fit() was given, and may be known no earlier than there.
                 holder, flags = lines[at], syntax.names_in(syntax.expression(texts[0])) - {"pl"}
@@ -266,6 +276,8 @@ class _Scripts(LightningTransformer):
         is_apart = bool(first or last)
         made, *rest = map(syntax.statement, apart if is_apart else [f"{texts[0]}.{texts[1]}"])
         made = above(self._marked(made), getattr(line, "leading_lines", ()))
+        rest = [self._with_modes(each) for each in rest]
+        made = self._with_modes(made)
         return [made, *first, *rest, *last]
 
     def _marked(self, line: cst.BaseStatement) -> cst.BaseStatement:
@@ -382,11 +394,25 @@ class _Scripts(LightningTransformer):
         trial = ensure_type(syntax.expression(fit), cst.Call).args[0].value
         module = syntax.code(trial) if is_kept(trial) else f"{name}.lightning_module"
         lines = last_batch(name, module, self._schedule(self._given(call) or {}))
+        scope = self.functions[-1] if self.functions else self._module
+        if is_kept(trial) and is_used_below(trial, scope):
+            # Determined put models back when it trained on, and Lightning does right away.
+            if fits_once(self._module):
+                lines += syntax.statements(f"# as the last validation left it\n{module}.eval()\n")
+            else:
+                self._modes = [_MODES]
         is_validated = any(".validate(" in syntax.code(line) for line in lines)
         texts = self.file.elsewhere.texts.values()
         if any(shuts_down(text, is_validated=is_validated) for text in texts):
             lines[:1] = [marked(line, SHUT_DOWN) for line in lines[:1]]
         return lines
+
+    def _with_modes(self, fit: cst.BaseStatement) -> cst.BaseStatement:
+        """The statement that trains, with what is to be said of modes, which are said once."""
+        for message in self._modes:
+            fit = marked(fit, message)
+        self._modes = []
+        return fit
 
     def _before(self, name: str, fit: str, call: cst.Call) -> list[cst.BaseStatement]:
         """What is to be done before the first batch."""

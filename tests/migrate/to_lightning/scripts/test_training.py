@@ -241,6 +241,8 @@ trainer.current_epoch % validation_period["max_epochs"]
                 trial = Trial(**hparams)
                 trainer = pl.Trainer(devices=1, max_epochs=1, check_val_every_n_epoch=1)
                 trainer.fit(trial)
+                # as the last validation left it
+                trial.eval()
                 if trial.global_rank == 0:
                     save(trial, trial.hparams.lr)
             """,
@@ -1256,6 +1258,8 @@ def test_a_context_that_is_asked_behind_its_statement(tmp_path: Path) -> None:
     assert "MIGRATE" not in made and "asdict" in made
     end = made[made.index("    trainer.fit(model)") :]
     assert end.split("\n")[1:] == [
+        "    # as the last validation left it",
+        "    model.eval()",
         '    print("done")',
         "    if model.global_rank == 0:",
         "        print(model.model)",
@@ -1293,3 +1297,45 @@ def test_a_rank_that_is_asked_for_where_no_variable_has_the_trial(tmp_path: Path
     made = script(tmp_path, before)
     assert "print(rank_zero_only.rank, trainer.world_size)" in made
     assert "MIGRATE" not in made
+
+
+@pytest.mark.parametrize(
+    ("line", "is_used"),
+    [
+        ("print(trial.model(x))", True),
+        ("predict(trial.model, x)", True),
+        ("trial.evaluate_batch(x)", True),
+        ("net(x)", True),
+        ("return trial", True),
+        ("print(net)", False),
+        ("print(hparams)", False),
+        ("best = trial.best", False),
+    ],
+)
+def test_what_runs_below_a_fit_runs_as_the_last_validation_left_it(line, is_used, tmp_path):
+    """Lightning puts models back into training mode, and Determined did when it trained on."""
+    before = f"""
+        def main(hparams, net, x):
+            with pytorch.init(hparams=hparams) as context:
+                trial = Trial(context, net)
+                trainer = pytorch.Trainer(trial, context)
+                trainer.fit(max_length=pytorch.Epoch(2))
+            {line}
+    """
+    made = script(tmp_path, before)
+    assert ("    # as the last validation left it\n    trial.eval()\n" in made) is is_used
+
+
+def test_a_trial_that_trains_again_is_said_to_be_in_training_mode(tmp_path):
+    before = """
+        def main(net, x):
+            for _ in range(2):
+                with pytorch.init() as context:
+                    trial = Trial(context, net)
+                    trainer = pytorch.Trainer(trial, context)
+                    trainer.fit(max_length=pytorch.Epoch(2))
+                print(trial.model(x))
+    """
+    made = script(tmp_path, before)
+    assert "eval()\n" not in made
+    assert made.count("# MIGRATE: models are in training mode below this") == 1
