@@ -12,6 +12,7 @@ from det_compat.migrate.to_lightning.hook_order import is_seen_before, left_of_o
 from det_compat.migrate.to_lightning.metrics.added import with_logging_hook
 from det_compat.migrate.to_lightning.metrics.asked import are_only_numbers, with_logged_names
 from det_compat.migrate.to_lightning.metrics.told import asked_hook
+from det_compat.migrate.to_lightning.modes import runs_models
 from det_compat.migrate.to_lightning.optimization.gradients import with_gradients
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.to_lightning.resumed import with_word_of_state
@@ -268,6 +269,8 @@ def _method(
         method = with_logged_names(method, [*file.trials.values()])
         hook = replace(hook, old=_PLAIN) if is_plain else hook
     made = _renamed(method, hook)
+    if hook.name in ("on_fit_end", "on_save_checkpoint") and runs_models(method, node, file):
+        made = _as_validated(made, hook.name)
     if any("np.float64" in syntax.code(line) for line in syntax.body_of(made)):
         file.imports.new.add("import numpy as np")
     if hook is _HOOKS[_CHANGING_FIRST]:
@@ -277,6 +280,27 @@ def _method(
     if not is_told:
         return with_first(made, "if not trainer.is_last_batch:\n    return\n")
     return _before_report(made, f"super().{hook.name}(trainer, pl_module, {', '.join(hook.more)})")
+
+
+def _as_validated(method: cst.FunctionDef, hook: str) -> cst.FunctionDef:
+    """A hook that runs models, which Determined's validations left in evaluation mode.
+
+    Lightning puts them back at once. Whether checkpoints follow a validation is known in a run.
+    """
+    if hook == "on_save_checkpoint":
+        return marked(method, _MODE_OF_CHECKPOINTS)
+    method = with_first(method, "# as the last validation left it\npl_module.eval()\n")
+    if syntax.returns(method):
+        return method
+    return syntax.with_body(
+        method, [*syntax.body_of(method), *syntax.statements("pl_module.train()\n")]
+    )
+
+
+_MODE_OF_CHECKPOINTS = (
+    "models are in training mode here, and were in evaluation mode where a validation came before: "
+    "put what is run here into the mode that it needs, and back"
+)
 
 
 def _may_be_plain(node: cst.ClassDef) -> bool:

@@ -198,6 +198,32 @@ def callbacks_evaluate(callbacks: Iterable[cst.ClassDef], evaluators: frozenset[
     )
 
 
+def runs_models(method: cst.FunctionDef, node: cst.ClassDef, file: LightningFile) -> bool:
+    """Whether a method of a callback runs models of a trial, or hands them on."""
+    own = {**syntax.methods(node), method.name.value: method}
+    models = {m.attribute for plan in file.trials.values() for m in plan.all_models}
+    names = "|".join(re.escape(name.removeprefix("*")) for name in models)
+    if not names:
+        return False
+    model, run = re.compile(rf"\.({names})$"), re.compile(rf"\.({names})(\.({_RUNNING}))?$")
+    methods = [own[name] for name in reachable(own, method.name.value)]
+    calls = [call for each in methods for call in syntax.find(each, cst.Call)]
+    funcs = [(syntax.code(call.func), call) for call in calls]
+    return any(
+        func.endswith(".evaluate_batch")
+        or run.search(func)
+        or (not _LOOKING.search(func) and any(model.search(text) for text in map(_text, call.args)))
+        for func, call in funcs
+    )
+
+
+#: The methods of a model that run it, and what is given one and does not.
+_RUNNING = r"forward|predict\w*|generate\w*|encode\w*|decode\w*|sample\w*|infer\w*"
+_LOOKING = re.compile(
+    r"\b(print|len|id|type|isinstance|\w+attr|(deep)?copy|unwrap\w*|info|save\w*)$"
+)
+
+
 def leaves_for_long(own: Mapping[str, cst.FunctionDef], file: LightningFile) -> bool:
     """Whether training leaves models in evaluation mode that not each batch puts there anew.
 

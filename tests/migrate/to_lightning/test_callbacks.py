@@ -625,3 +625,29 @@ def test_a_callback_that_nobody_has_read_is_marked(built, is_there, tmp_path):
     made = rewritten(tmp_path, f"from watching import Watch\n{source}")
     said = "# MIGRATE: Watch is in none of these files, and has to be a callback of Lightning"
     assert (said in made) is not is_there
+
+
+@pytest.mark.parametrize(
+    ("line", "runs"),
+    [
+        ("print(self.trial.model(1).sum())", True),
+        ("self.trial.evaluate_batch(1)", True),
+        ("torch.jit.trace(self.trial.model, 1)", True),
+        ("self.tell()", True),
+        ("torch.save(self.trial.model.state_dict(), 'x.pt')", False),
+        ("self.trial.model.save_pretrained('x')", False),
+        ("print(self.trial.model)", False),
+    ],
+)
+def test_models_are_in_the_mode_of_the_last_validation_where_callbacks_run_them(
+    line, runs, tmp_path
+):
+    """Determined's validations left them so, and Lightning puts them back at once."""
+    tell = "    def tell(self):\n        print(self.trial.model.predict(1))\n"
+    end = watched(tmp_path, f"    def on_trial_shutdown(self):\n        {line}\n\n{tell}")
+    lines = ["# as the last validation left it", "pl_module.eval()", line, "pl_module.train()"]
+    body = [each.strip() for each in method(end, "on_fit_end").splitlines()[1:]]
+    assert body == (lines if runs else [line])
+    saving = f"    def on_checkpoint_save_start(self, checkpoint):\n        {line}\n\n{tell}"
+    made = watched(tmp_path, saving)
+    assert ("# MIGRATE: models are in training mode here" in made) is runs
