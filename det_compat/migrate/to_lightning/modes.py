@@ -231,9 +231,11 @@ def leaves_for_long(own: Mapping[str, cst.FunctionDef], file: LightningFile) -> 
         own: the methods of a trial.
         file: that it is in.
     """
-    every = _of_each_batch(own, file.evaluators)
+    # What its own methods do is seen in these.
+    others = file.evaluators - own.keys()
+    every = _of_each_batch(own, others)
     rarely = (own[name] for name in reachable(own, "train_batch") if name not in every)
-    left = {owner for method in rarely for owner in _evaluating(method, file.evaluators)}
+    left = {owner for method in rarely for owner in _evaluating(method, others)}
     calls = [*map(syntax.lone_call, syntax.body_of(own["train_batch"]))] if left else []
     back = {_owner(call) for call in calls if call is not None and _sets_mode(call, "True")}
     return file.callbacks_evaluate or not left <= back
