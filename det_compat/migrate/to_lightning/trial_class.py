@@ -26,6 +26,7 @@ from det_compat.migrate.to_lightning.from_config.changed_hparams import (
     changed_copies,
     keeping_given,
     with_copies,
+    with_kept,
 )
 from det_compat.migrate.to_lightning.metrics.in_place import changed_in_place
 from det_compat.migrate.to_lightning.metrics.logged import EACH_BATCH, as_numbers, by_name
@@ -305,8 +306,7 @@ class _Rewriting:
                 start, *reducers = reducers
                 mode = syntax.with_body(mode, [*syntax.body_of(mode), *syntax.body_of(start)[1:]])
             made += [mode, back]
-        keeping = keeping_given(self.node, self.file.symbols)
-        made += [keeping] if keeping is not None else []
+        made = with_kept(made, keeping_given(self.node, self.file.symbols))
         return [*made, *reducers, *hooks]
 
     def _keeps_modes(self) -> bool:

@@ -288,6 +288,17 @@ def test_checkpoints_have_changed_hyperparameters_as_they_were_given(
         assert checkpoint["hyper_parameters"] == {"lr": 0.5, "global_batch_size": 4}
 
 
+def test_hyperparameters_as_they_were_given_are_kept_beside_a_scaler(tmp_path):
+    lines = "hp = context.get_hparams()\n        hp['lr'] *= 2\n"
+    lines += "        self.scaler = context.wrap_scaler(torch.cuda.amp.GradScaler())\n"
+    made = rewritten(
+        tmp_path,
+        ASKS_FOR_LR.replace("self.context = context\n", f"self.context = context\n        {lines}"),
+    )
+    saving = method(made, "on_save_checkpoint")
+    assert "hparams_initial" in saving and "self.scaler.state_dict()" in saving
+
+
 @pytest.mark.parametrize(
     ("lines", "is_copied"),
     [

@@ -1,7 +1,7 @@
 """Hyperparameters that a trial changes: Determined gave the one dict that it had."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import libcst as cst
 from libcst.helpers import ensure_type
@@ -92,6 +92,22 @@ def keeping_given(node: cst.ClassDef, symbols: Symbols) -> cst.FunctionDef | Non
         for call in syntax.find(node, cst.Call)
     )
     return syntax.method(_KEEPING) if is_again else None
+
+
+def with_kept(
+    made: Sequence[cst.BaseStatement], keeping: cst.FunctionDef | None
+) -> list[cst.BaseStatement]:
+    """The hooks of a module with this one, which joins another of its name."""
+    if keeping is None:
+        return [*made]
+    is_there = [
+        isinstance(each, cst.FunctionDef) and each.name.value == keeping.name.value for each in made
+    ]
+    if not any(is_there):
+        return [*made, keeping]
+    joined = ensure_type(made[is_there.index(True)], cst.FunctionDef)
+    whole = syntax.with_body(joined, [*syntax.body_of(keeping), *syntax.body_of(joined)])
+    return [whole if each is joined else each for each in made]
 
 
 _KEEPING = """\

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 
 import libcst as cst
+from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.scripts.one_place import TRAINER
 from det_compat.migrate.tree import syntax
@@ -38,7 +39,21 @@ def is_kept(trial: cst.BaseExpression) -> bool:
     return isinstance(trial, (cst.Name, cst.Attribute))
 
 
-def is_used_below(trial: cst.BaseExpression, scope: cst.FunctionDef | cst.Module) -> bool:
+def trainings(module: cst.CSTNode, trainer: str, symbols: Symbols) -> list[cst.Call]:
+    """The calls of ``fit()`` of a Trainer, and not of anything else."""
+    found = [call for call in syntax.find(module, cst.Call) if is_fit(call)]
+    owners = [ensure_type(call.func, cst.Attribute).value for call in found]
+    return [
+        call
+        for call, owner in zip(found, owners, strict=True)
+        if syntax.code(owner) == trainer
+        or (isinstance(owner, cst.Call) and symbols.path(owner.func) == TRAINER)
+    ]
+
+
+def is_used_below(
+    trial: cst.BaseExpression, scope: cst.FunctionDef | cst.Module, fits: Sequence[cst.Call]
+) -> bool:
     """Whether the code below a ``fit()`` runs a trial, or what it was made of, or hands it on."""
     own = syntax.code(trial)
     made_of, is_below = set[str](), False
@@ -47,7 +62,7 @@ def is_used_below(trial: cst.BaseExpression, scope: cst.FunctionDef | cst.Module
             given = node.value.args if isinstance(node.value, cst.Call) else ()
             made_of = {syntax.code(each.value) for each in given}
         if not is_below:
-            is_below = isinstance(node, cst.Call) and is_fit(node)
+            is_below = any(node is each for each in fits)
         elif isinstance(node, cst.Call) and syntax.code(node.func) in made_of:
             return True
         elif isinstance(node, (cst.Call, cst.Arg, cst.Return)):
@@ -57,12 +72,11 @@ def is_used_below(trial: cst.BaseExpression, scope: cst.FunctionDef | cst.Module
     return False
 
 
-def fits_once(module: cst.Module) -> bool:
-    """Whether a file has one ``fit()``, in no loop."""
+def is_one(fits: Sequence[cst.Call], module: cst.Module) -> bool:
+    """Whether a file has one of these, in no loop."""
     loops = [*syntax.find(module, cst.For), *syntax.find(module, cst.While)]
     within = {id(call) for loop in loops for call in syntax.find(loop, cst.Call)}
-    found = [call for call in syntax.find(module, cst.Call) if is_fit(call)]
-    return len(found) == 1 and id(found[0]) not in within
+    return len(fits) == 1 and id(fits[0]) not in within
 
 
 def kept_apart(

@@ -31,12 +31,12 @@ from det_compat.migrate.to_lightning.scripts.lengths import Lengths
 from det_compat.migrate.to_lightning.scripts.lines import (
     bound_in,
     calls,
-    fits_once,
     has_trainer,
     is_fit,
     is_given_to_fit,
     is_kept,
     is_once,
+    is_one,
     is_text,
     is_trainer,
     is_used_below,
@@ -44,6 +44,7 @@ from det_compat.migrate.to_lightning.scripts.lines import (
     names_in,
     profiler,
     told_at_once,
+    trainings,
     with_profiling,
 )
 from det_compat.migrate.to_lightning.scripts.makers import UNITS
@@ -395,9 +396,10 @@ class _Scripts(LightningTransformer):
         module = syntax.code(trial) if is_kept(trial) else f"{name}.lightning_module"
         lines = last_batch(name, module, self._schedule(self._given(call) or {}))
         scope = self.functions[-1] if self.functions else self._module
-        if is_kept(trial) and is_used_below(trial, scope):
+        fits = trainings(self._module, name, self.symbols)
+        if is_kept(trial) and is_used_below(trial, scope, fits):
             # Determined put models back when it trained on, and Lightning does right away.
-            if fits_once(self._module):
+            if is_one(fits, self._module):
                 lines += syntax.statements(f"# as the last validation left it\n{module}.eval()\n")
             else:
                 self._modes = [_MODES]

@@ -1316,6 +1316,7 @@ def test_what_runs_below_a_fit_runs_as_the_last_validation_left_it(line, is_used
     """Lightning puts models back into training mode, and Determined did when it trained on."""
     before = f"""
         def main(hparams, net, x):
+            scale(x).fit(x)
             with pytorch.init(hparams=hparams) as context:
                 trial = Trial(context, net)
                 trainer = pytorch.Trainer(trial, context)
