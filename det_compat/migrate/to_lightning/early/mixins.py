@@ -96,6 +96,8 @@ def _handing_on(init: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef | No
     if any(not names.isdisjoint(syntax.names_in(line)) for line in (*body[:at], *body[at + 1 :])):
         return None
     before = [_asking(line, rest, symbols) for line in body[:at]]
+    # The module is the context, wherever a mixin keeps it.
+    before = [each for each in before if not symbols.is_context(_kept(each))]
     if any(symbols.is_context(name) for line in before for name in syntax.find(line, cst.Name)):
         return None
     star = params.star_kwarg or cst.Param(cst.Name(rest))
@@ -103,6 +105,11 @@ def _handing_on(init: cst.FunctionDef, symbols: Symbols) -> cst.FunctionDef | No
     new = syntax.with_node(body[at], call, call.with_changes(args=syntax.without_commas(handed)))
     params = params.with_changes(params=syntax.without_commas(params.params[:1]), star_kwarg=star)
     return syntax.with_body(init.with_changes(params=params), [*before, new, *body[at + 1 :]])
+
+
+def _kept(line: cst.BaseStatement) -> cst.BaseExpression | None:
+    small = syntax.simple(line)
+    return small.value if isinstance(small, cst.Assign) else None
 
 
 def _asking(line: cst.BaseStatement, rest: str, symbols: Symbols) -> cst.BaseStatement:

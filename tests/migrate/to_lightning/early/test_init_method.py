@@ -555,7 +555,8 @@ def test_a_mixin_that_begins_with_its_own_hands_hyperparameters_on(given, handed
     mixins = f"""\
 class Timed:
     def __init__(self, {given}):
-        self.part = context.get_hparam("rate") / 2
+        self.context = context
+        self.part = self.context.get_hparam("rate") / 2
         super().__init__({handed})
         self.rest = context.get_hparam("rate") / 3
 
