@@ -289,12 +289,16 @@ def _as_validated(method: cst.FunctionDef, hook: str) -> cst.FunctionDef:
     """
     if hook == "on_save_checkpoint":
         return marked(method, _MODE_OF_CHECKPOINTS)
-    method = with_first(method, "# as the last validation left it\npl_module.eval()\n")
+    lines, back = [*syntax.body_of(method)], syntax.statements("pl_module.train()\n")
     if syntax.returns(method):
-        return method
-    return syntax.with_body(
-        method, [*syntax.body_of(method), *syntax.statements("pl_module.train()\n")]
-    )
+        # Another fit would train in evaluation mode.
+        whole = ensure_type(syntax.statement("try:\n    pass\nfinally:\n    pass\n"), cst.Try)
+        at = int(syntax.has_docstring(lines))
+        last = cst.Finally(cst.IndentedBlock(back))
+        whole = whole.with_changes(body=cst.IndentedBlock(lines[at:]), finalbody=last)
+        lines, back = [*lines[:at], whole], []
+    method = syntax.with_body(method, [*lines, *back])
+    return with_first(method, "# as the last validation left it\npl_module.eval()\n")
 
 
 _MODE_OF_CHECKPOINTS = (

@@ -651,3 +651,25 @@ def test_models_are_in_the_mode_of_the_last_validation_where_callbacks_run_them(
     saving = f"    def on_checkpoint_save_start(self, checkpoint):\n        {line}\n\n{tell}"
     made = watched(tmp_path, saving)
     assert ("# MIGRATE: models are in training mode here" in made) is runs
+
+
+def test_a_callback_that_may_end_early_leaves_models_in_training_mode(tmp_path):
+    """Another ``fit()`` trains a module as it finds it."""
+    hook = """\
+    def on_trial_shutdown(self):
+        \"\"\"Tell.\"\"\"
+        if self.done:
+            return
+        print(self.trial.model(1).sum())
+"""
+    body = method(watched(tmp_path, hook), "on_fit_end").splitlines()[2:]
+    assert [line.strip() for line in body] == [
+        "# as the last validation left it",
+        "pl_module.eval()",
+        "try:",
+        "if self.done:",
+        "return",
+        "print(self.trial.model(1).sum())",
+        "finally:",
+        "pl_module.train()",
+    ]
