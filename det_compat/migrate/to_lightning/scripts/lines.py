@@ -51,18 +51,44 @@ def trainings(module: cst.CSTNode, trainer: str, symbols: Symbols) -> list[cst.C
     ]
 
 
-def is_used_below(
+def is_used_later(
+    trial: cst.BaseExpression,
+    function: cst.FunctionDef | None,
+    module: cst.Module,
+    fits: Sequence[cst.Call],
+) -> bool:
+    """Whether the code below a ``fit()`` runs a trial, or that below the call of its function."""
+    if _is_used_below(trial, function or module, fits):
+        return True
+    names = [each.name.value for each in function.params.params] if function is not None else []
+    own = syntax.code(trial)
+    if function is None or own not in names:
+        return False
+    for scope in (*syntax.find(module, cst.FunctionDef), module):
+        for call in syntax.find(scope, cst.Call):
+            is_its = syntax.code(call.func) == function.name.value
+            given = syntax.argument(call, names.index(own), own) if is_its else None
+            if given is not None and _is_used_below(given, scope, [call]):
+                return True
+    return False
+
+
+def _is_used_below(
     trial: cst.BaseExpression, scope: cst.FunctionDef | cst.Module, fits: Sequence[cst.Call]
 ) -> bool:
     """Whether the code below a ``fit()`` runs a trial, or what it was made of, or hands it on."""
     own = syntax.code(trial)
     made_of, is_below = set[str](), False
+    functions = syntax.find(scope, cst.FunctionDef) if isinstance(scope, cst.Module) else ()
+    within = {id(node) for each in (*fits, *functions) for node in below(each)} - {*map(id, fits)}
     for node in below(scope):
         if isinstance(node, cst.Assign) and syntax.code(node.targets[0].target) == own:
             given = node.value.args if isinstance(node.value, cst.Call) else ()
             made_of = {syntax.code(each.value) for each in given}
         if not is_below:
             is_below = any(node is each for each in fits)
+        elif id(node) in within:
+            continue
         elif isinstance(node, cst.Call) and syntax.code(node.func) in made_of:
             return True
         elif isinstance(node, (cst.Call, cst.Arg, cst.Return)):

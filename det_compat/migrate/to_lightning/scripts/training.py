@@ -39,7 +39,7 @@ from det_compat.migrate.to_lightning.scripts.lines import (
     is_one,
     is_text,
     is_trainer,
-    is_used_below,
+    is_used_later,
     kept_apart,
     names_in,
     profiler,
@@ -395,9 +395,9 @@ class _Scripts(LightningTransformer):
         trial = ensure_type(syntax.expression(fit), cst.Call).args[0].value
         module = syntax.code(trial) if is_kept(trial) else f"{name}.lightning_module"
         lines = last_batch(name, module, self._schedule(self._given(call) or {}))
-        scope = self.functions[-1] if self.functions else self._module
+        function = self.functions[-1] if self.functions else None
         fits = trainings(self._module, name, self.symbols)
-        if is_kept(trial) and is_used_below(trial, scope, fits):
+        if is_kept(trial) and is_used_later(trial, function, self._module, fits):
             # Determined put models back when it trained on, and Lightning does right away.
             if is_one(fits, self._module):
                 lines += syntax.statements(f"# as the last validation left it\n{module}.eval()\n")

@@ -1327,6 +1327,25 @@ def test_what_runs_below_a_fit_runs_as_the_last_validation_left_it(line, is_used
     assert ("    # as the last validation left it\n    trial.eval()\n" in made) is is_used
 
 
+@pytest.mark.parametrize(("line", "is_used"), [("print(trial.model(x))", True), ("print(x)", False)])
+def test_a_trial_that_callers_of_a_fit_run_is_as_the_last_validation_left_it(
+    line, is_used, tmp_path
+):
+    before = f"""
+        def main(net, x):
+            with pytorch.init() as context:
+                trial = Trial(context, net)
+                train(context, trial)
+            {line}
+
+        def train(context, trial):
+            trainer = pytorch.Trainer(trial, context)
+            trainer.fit(max_length=pytorch.Epoch(2))
+    """
+    made = script(tmp_path, before)
+    assert ("    # as the last validation left it\n    trial.eval()\n" in made) is is_used
+
+
 def test_a_trial_that_trains_again_is_said_to_be_in_training_mode(tmp_path):
     before = """
         def main(net, x):
