@@ -15,8 +15,14 @@ import libcst as cst
 
 from det_compat.analysis.classes import Hierarchy
 from det_compat.analysis.scopes import Scope
+from det_compat.migrate.to_context.own_inits import with_model_last
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.elsewhere import Elsewhere
 
+_TOO_EARLY = (
+    "the model of {0} was built after its own __init__, too: set what it needs before "
+    "super().__init__(), by the context and nothing else"
+)
 _CLIPS, _NONE = "ClipGrads", cst.Name("None")
 #: What builds itself, as trials of Determined 0.12.12 may.
 _WRAPS = re.compile(rb"\.(_?Model|wrap_model)\(")
@@ -31,7 +37,7 @@ class Family:
     Attributes:
         relatives: the class itself, those that it derives from, and all that derive from these.
         nodes: the code of these.
-        inherited: the methods that it has from others.
+        bases: the methods of each class that it derives from, the nearest first.
         trained: those of the nearest base that is a whole trial, which trains and validates by
             them; none if there is no such base.
         wraps: whether its own ``__init__`` is the last that runs.
@@ -41,11 +47,16 @@ class Family:
 
     relatives: Sequence[Scope] = ()
     nodes: Sequence[cst.ClassDef] = ()
-    inherited: Mapping[str, cst.FunctionDef] = field(default_factory=dict)
+    bases: Sequence[Mapping[str, cst.FunctionDef]] = ()
     trained: Mapping[str, cst.FunctionDef] = field(default_factory=dict)
     wraps: bool = True
     clip: str = ""
     problem: str = ""
+
+    @property
+    def inherited(self) -> dict[str, cst.FunctionDef]:
+        """The methods that it has from others."""
+        return _together(self.bases)
 
 
 class Families:
@@ -55,12 +66,17 @@ class Families:
         old: the classes that are older trials.
         hierarchy: of all classes.
         sources: the files that are rewritten.
+        around: the code of the project.
     """
 
     def __init__(
-        self, old: Collection[Scope], hierarchy: Hierarchy, sources: Mapping[Path, bytes]
+        self,
+        old: Collection[Scope],
+        hierarchy: Hierarchy,
+        sources: Mapping[Path, bytes],
+        around: Elsewhere,
     ) -> None:
-        self._hierarchy, self._sources = hierarchy, sources
+        self._hierarchy, self._sources, self._around = hierarchy, sources, around
         self._old = {scope for scope in old if not self._is_base(scope)}
         self._found: dict[Scope, Family] = {}
 
@@ -93,8 +109,10 @@ class Families:
         return Family(
             relatives=[*relatives],
             nodes=[*relatives.values()],
-            inherited=_methods(relatives[base] for base in bases),
-            trained=_methods(relatives[b] for b in self._hierarchy.ancestors(whole))
+            bases=[syntax.methods(relatives[base]) for base in bases],
+            trained=_together(
+                syntax.methods(relatives[each]) for each in self._hierarchy.ancestors(whole)
+            )
             if whole
             else {},
             wraps=scope in self._old and whole is None,
@@ -113,9 +131,11 @@ class Families:
         for scope, node in relatives.items():
             if scope not in self._old and not self._hierarchy.children(scope):
                 return f"{scope.name}, which has the same base, is no such trial"
-            follows = self._has_old(self._hierarchy.ancestors(scope)[1:])
-            if follows and "__init__" in syntax.methods(node):
-                return f"the model of {scope.name} was built after its own __init__, too"
+            ancestors = [each for each in self._hierarchy.ancestors(scope) if each in relatives]
+            own = [syntax.methods(relatives[each]) for each in ancestors]
+            init = own[0].get("__init__") if self._has_old(ancestors[1:]) else None
+            if init is not None and with_model_last(init, own, self._around) is None:
+                return _TOO_EARLY.format(scope.name)
             if _ASKS_BASE.search(syntax.code(node)):
                 return f"{scope.name} calls train_batch or create_lr_scheduler of its base"
         nodes = [*relatives.values()]
@@ -158,10 +178,9 @@ def _clips_plainly(build: cst.FunctionDef) -> bool:
     return is_one and isinstance(made, cst.Dict) and not syntax.local_names(build)
 
 
-def _methods(nodes: Iterable[cst.ClassDef]) -> dict[str, cst.FunctionDef]:
+def _together(classes: Iterable[Mapping[str, cst.FunctionDef]]) -> dict[str, cst.FunctionDef]:
     """The methods that some classes have together, of which the first comes before the others."""
-    known = map(syntax.methods, nodes)
-    return {name: method for own in reversed([*known]) for name, method in own.items()}
+    return {name: method for own in reversed([*classes]) for name, method in own.items()}
 
 
 def _is_abstract(scope: Scope) -> bool:

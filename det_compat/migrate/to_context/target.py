@@ -70,7 +70,7 @@ class Context(Target):
         found = (facts for path in self.sources if (facts := self.analysis.facts(path)) is not None)
         every = ((facts, old_trials(facts, hierarchy)) for facts in found)
         old = {each for facts, old in every for each in facts.classes.values() if each.name in old}
-        return Families(old, hierarchy, self.sources)
+        return Families(old, hierarchy, self.sources, self.elsewhere)
 
     def _old_trials(self, path: Path) -> dict[str, Generation]:
         facts = self.analysis.facts(path)

@@ -20,13 +20,14 @@ from det_compat.migrate.to_context.optimization import (
     with_plain_scheduler,
     without_clipping,
 )
+from det_compat.migrate.to_context.own_inits import is_super_init, with_model_last
 from det_compat.migrate.to_context.pedl_needs import DATA_DIR
 from det_compat.migrate.to_context.self_building import (
     builds_itself,
     with_attributes,
     with_names_of_today,
 )
-from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree import leftovers, syntax
 from det_compat.migrate.tree.file import File
 from det_compat.migrate.tree.marks import marked
 
@@ -246,18 +247,22 @@ class _Rewriting:
 
     def _init(self, init: cst.FunctionDef) -> cst.FunctionDef:
         init, context = _with_context(init)
+        if self._family.trained:
+            init = leftovers.put_back_silently(init, self._file)
+            classes = [self._here, *self._family.bases]
+            init = with_model_last(init, classes, self._file.elsewhere) or init
         own = syntax.self_name(init)
         lines = [
             line for line in syntax.body_of(init) if not isinstance(syntax.simple(line), cst.Pass)
         ]
         download = self._download if self._downloads_first else None
-        has_it = "__init__" in self._family.inherited and any(map(_is_super, lines))
+        has_it = "__init__" in self._family.inherited and any(map(is_super_init, lines))
         has_it = has_it or self._keeps_context(lines, own)
         first = [] if has_it else [f"{own}.context = {context}"]
         if download is not None:
             first.append(f"{own}.{DATA_DIR} = {self._call(download, own, context)}")
         at = 1 if syntax.has_docstring(lines) else 0
-        at += any(_is_super(line) for line in lines[at : at + 1])
+        at += any(is_super_init(line) for line in lines[at : at + 1])
         after = syntax.statements("\n".join([*first, ""])) if first else []
         made = self._wraps(own, context) if self._family.wraps else []
         wraps = syntax.statements("".join(f"{text}\n" for text in made))
@@ -370,12 +375,6 @@ def _with_context(init: cst.FunctionDef) -> tuple[cst.FunctionDef, str]:
 
 def _passing_context(line: cst.BaseStatement) -> cst.BaseStatement:
     call = syntax.call_of(line)
-    if call is None or not _is_super(line):
+    if call is None or not is_super_init(line):
         return line
     return line.with_deep_changes(call, args=[cst.Arg(cst.Name("context"))])
-
-
-def _is_super(line: cst.BaseStatement) -> bool:
-    call = syntax.lone_call(line)
-    func = "" if call is None else syntax.code(call.func)
-    return func.startswith("super(") and "__init__" in func

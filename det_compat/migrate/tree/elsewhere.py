@@ -117,8 +117,10 @@ class Elsewhere:
 
 #: What may draw random numbers.
 DRAWS = re.compile(r"(?i)\brandom\.|(rand|seed|normal|shuffle|permut|sample|dropout)\w*\(")
-#: What splits data by chance, or makes weights.
-_CHANCE = re.compile(r"(?i)choice|test_split|kfold|xavier|kaiming|\bnn\.init\b|\bnn\.\w+\(")
+#: What splits data by chance, or makes weights, which losses have none of.
+_CHANCE = re.compile(
+    r"(?i)choice|test_split|kfold|xavier|kaiming|\bnn\.init\b|\bnn\.(?!\w+Loss\()\w+\("
+)
 _NAME = re.compile(r"[^\W\d]\w*")
 _BASES = re.compile(r"(?:@.*\n)*class \w+\(([^)]*)\)")
 

@@ -19,6 +19,7 @@ from det_compat.migrate.tree.imports import imported
 from det_compat.migrate.tree.walking import children
 
 _Block: TypeAlias = cst.FunctionDef | cst.If
+_Tree = TypeVar("_Tree", bound=cst.CSTNode)
 _Suite = TypeVar("_Suite", bound=cst.BaseSuite)
 
 
@@ -35,7 +36,7 @@ def put_back(tree: cst.Module, file: File) -> cst.Module:
     return made.with_changes(body=[made.body[0].with_changes(leading_lines=left), *made.body[1:]])
 
 
-def put_back_silently(tree: cst.Module, file: File) -> cst.Module:
+def put_back_silently(tree: _Tree, file: File) -> _Tree:
     """Put back everything, without comments: this code is still Determined's."""
 
     def original(name: cst.Name) -> cst.BaseExpression:

@@ -6,7 +6,7 @@ for a symbol. What no pass has replaced becomes again in the end what it was.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import libcst as cst
 
@@ -18,6 +18,7 @@ from det_compat.migrate.tree.syntax import code, each, find, self_name
 from det_compat.migrate.tree.transformers import LocatingTransformer, located, parsed
 from det_compat.migrate.tree.walking import below, has
 
+_Tree = TypeVar("_Tree", bound=cst.CSTNode)
 _Named: TypeAlias = cst.Name | cst.Attribute
 _PARTS = {owner: name for (base, name), owner in TYPES.items() if base == CONTEXT}
 #: What a context's members were called in some versions of Determined 0.12.
@@ -120,7 +121,7 @@ class Symbols:
         name = target.attr.value if isinstance(target, cst.Attribute) else ""
         return found[1] not in _DATA or found[1] == name
 
-    def with_held(self, tree: cst.Module) -> cst.Module:
+    def with_held(self, tree: _Tree) -> _Tree:
         """The tree with what held a part of a context, such as a method of it, put back."""
 
         def held(node: cst.Attribute) -> cst.BaseExpression:

@@ -123,6 +123,47 @@ def test_a_base_that_is_a_trial_itself_wraps_for_its_heirs(tmp_path):
     assert "__init__" not in heir
 
 
+WHOLE = f"{BASE}\n{HEIR[HEIR.index('    def build') :]}"
+
+
+def own_init(*lines: str, builds: str = "1") -> str:
+    """An heir of a whole trial that sets something behind its base's ``__init__``."""
+    text = "".join(f"        {line}\n" for line in lines)
+    init = f"    def __init__(self, context):\n        super().__init__(context)\n{text}"
+    build = f"    def build_model(self):\n        return torch.nn.Linear(2, {builds})\n"
+    return f"{HEIR[: HEIR.index('    def build')]}{init}\n{build}"
+
+
+@pytest.mark.parametrize(
+    ("heir", "order"),
+    [
+        (own_init("self.weight = self.context.get_hparam('weight')"), "base first"),
+        (own_init("self.loss = torch.nn.BCELoss()"), "base first"),
+        (own_init("self.n = self.context.get_hparam('n')", builds="self.n"), "base last"),
+        (
+            own_init("n = self.context.get_hparam('n')", "self.n = n * 2", builds="self.n"),
+            "base last",
+        ),
+        (own_init("self.noise = torch.rand(2)"), "base last"),
+        (own_init("self.n = self.size", builds="self.n"), ""),
+        (own_init("self.n = size_of(self)", builds="self.n"), ""),
+        (own_init("self.context = wrapped(context)", builds="self.context.n"), ""),
+        (own_init("self.sizes.append(3)", builds="self.sizes[0]"), ""),
+    ],
+)
+def test_an_heir_of_a_whole_trial_sets_what_its_model_needs_before_it_is_built(
+    heir, order, tmp_path
+):
+    base, made = of_family(tmp_path, heir, WHOLE)
+    lines = method(made, "__init__").splitlines()
+    assert lines.index("    super().__init__(context)") == (
+        len(lines) - 1 if order == "base last" else 1
+    )
+    assert "self.context." not in method(made, "__init__") or order == "base first"
+    assert ("the model of Trial was built after its own __init__" in base + made) is (not order)
+    assert ("context.wrap_model(self.build_model())" in base) is bool(order)
+
+
 def test_what_an_heir_sets_is_there_when_a_method_of_its_base_builds(tmp_path):
     abstract = '    def net(self):\n        """Ours."""\n        raise NotImplementedError\n\n'
     build = "    def build_model(self):\n        return self.net()\n\n"

@@ -64,7 +64,8 @@ def is_used_later(
     own = syntax.code(trial)
     if function is None or own not in names:
         return False
-    for scope in (*syntax.find(module, cst.FunctionDef), module):
+    scopes: list[cst.FunctionDef | cst.Module] = [*syntax.find(module, cst.FunctionDef), module]
+    for scope in scopes:
         for call in syntax.find(scope, cst.Call):
             is_its = syntax.code(call.func) == function.name.value
             given = syntax.argument(call, names.index(own), own) if is_its else None

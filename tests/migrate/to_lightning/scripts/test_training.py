@@ -1327,7 +1327,9 @@ def test_what_runs_below_a_fit_runs_as_the_last_validation_left_it(line, is_used
     assert ("    # as the last validation left it\n    trial.eval()\n" in made) is is_used
 
 
-@pytest.mark.parametrize(("line", "is_used"), [("print(trial.model(x))", True), ("print(x)", False)])
+@pytest.mark.parametrize(
+    ("line", "is_used"), [("print(trial.model(x))", True), ("print(x)", False)]
+)
 def test_a_trial_that_callers_of_a_fit_run_is_as_the_last_validation_left_it(
     line, is_used, tmp_path
 ):
