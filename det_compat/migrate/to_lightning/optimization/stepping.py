@@ -29,9 +29,15 @@ def clipping(
     """
     if clip is None or syntax.code(clip) == "None":
         return []
-    if isinstance(clip, cst.IfExp) and syntax.code(clip.orelse) == "None":
-        lines = clipping(clip.body, optimizer, file, taken)
-        return [f"if {syntax.code(clip.test)}:", *(f"    {line}" for line in lines)]
+    if isinstance(clip, cst.IfExp):
+        test = syntax.code(clip.test)
+        arms = [clipping(arm, optimizer, file, taken) for arm in (clip.body, clip.orelse)]
+        first, others = ([f"    {line}" for line in arm] for arm in arms)
+        if not first:
+            return [f"if not ({test}):", *others] if others else []
+        if isinstance(clip.orelse, cst.IfExp) and others:
+            return [f"if {test}:", *first, f"el{arms[1][0]}", *arms[1][1:]]
+        return [f"if {test}:", *first, *(["else:", *others] if others else [])]
     params = _free("params", taken)
     lines = [f'{params} = [p for group in {optimizer}.param_groups for p in group["params"]]']
     if isinstance(clip, cst.Lambda) and len(clip.params.params) == 1:

@@ -50,6 +50,22 @@ def test_clipping_under_a_condition(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("clip", "lines"),
+    [
+        ("cut if 'c' in H else trim", "if 'c' in H: cut else: trim"),
+        ("cut if 'c' in H else trim if 'd' in H else None", "if 'c' in H: cut elif 'd' in H: trim"),
+        ("None if 'c' in H else trim", "if not ('c' in H): trim"),
+    ],
+)
+def test_clipping_that_is_chosen_is_chosen_by_statements(clip, lines, tmp_path):
+    source = trial((STEP, f"{STEP[:-2]}, {clip})\n"))
+    functions = "H = {}\ndef cut(ps): pass\ndef trim(ps): pass\n"
+    made = method(rewritten(tmp_path, f"{source}\n{functions}"), "configure_gradient_clipping")
+    said = [line.strip() for line in made.splitlines() if "params =" not in line]
+    assert " ".join(said).partition("): ")[2].replace("(params)", "") == lines
+
+
 GUARDED = """\
     if self.scaler is None:
         opt.step()
