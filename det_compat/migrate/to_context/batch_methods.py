@@ -1,6 +1,6 @@
 """Batch methods of older trials: given the model, or losses and metrics in their place."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
 import libcst as cst
@@ -31,7 +31,7 @@ def without_model(line: cst.FunctionDef, model: str = "model") -> cst.FunctionDe
 def _of_base(call: cst.Call) -> cst.Call:
     """A call of a base's method without the model, which that is not given any more either."""
     owner, _, name = syntax.code(call.func).rpartition(".")
-    if not owner.startswith("super(") or not name.startswith("evaluate_"):
+    if not owner.startswith("super(") or not name.startswith(("evaluate_", "train_batch")):
         return call
     args = [arg for arg in call.args if syntax.code(arg.value) not in ("model", "hparams")]
     return call.with_changes(args=syntax.without_commas(args))
@@ -50,12 +50,57 @@ def train_batch(
     after = steps(me, optimizer, clip)
     last = syntax.simple(body[-1]) if body else None
     if len(syntax.returns(line)) != 1 or not isinstance(last, cst.Return) or last.value is None:
-        return _called(line, own, after)
+        values = [found.value for found in syntax.returns(line) if found.value is not None]
+        kinds = {_kind_of(value, line, own) for value in values}
+        kind = kinds.pop() if len(kinds) == 1 else "unknown"
+        return _called(line, _name_beside(own), kind, after)
     inner = ensure_type(body[-1], cst.SimpleStatementLine)
     kind = _kind_of(last.value, line, own)
     made = _stepped(inner.with_changes(leading_lines=[]), last.value, after, kind, _models(line))
     made[0] = made[0].with_changes(leading_lines=inner.leading_lines)
     return [syntax.with_body(line, [*body[:-1], *made])]
+
+
+def extended(
+    line: cst.FunctionDef,
+    classes: Sequence[Mapping[str, cst.FunctionDef]],
+    *,
+    is_first: bool,
+    model: str,
+    optimizer: str,
+    clip: str,
+) -> list[cst.BaseStatement]:
+    """The methods of a class in the place of a ``train_batch`` that heirs add to.
+
+    Args:
+        line: the method.
+        classes: the methods of each class of the family.
+        is_first: whether no base has one, so that this class gets the one that trains.
+        model: the attribute that is the model.
+        optimizer: the attribute that is the optimizer.
+        clip: what clips gradients; ``""`` if nothing does.
+    """
+    line = without_model(line, model)
+    name = _name_beside({each: method for own in classes for each, method in own.items()})
+
+    def renamed(call: cst.Call) -> cst.Call:
+        owner, _, asked = syntax.code(call.func).rpartition(".")
+        is_it = asked == "train_batch" and owner.startswith("super(")
+        return call.with_deep_changes(call.func, attr=cst.Name(name)) if is_it else call
+
+    line = syntax.each(line, cst.Call, renamed)
+    if not is_first:
+        return [line.with_changes(name=cst.Name(name))]
+    every = [each["train_batch"] for each in classes if "train_batch" in each]
+    values = [(each.value, method) for method in every for each in syntax.returns(method)]
+    kinds = {_kind_of(value, method, {}) for value, method in values if value is not None}
+    kind = "dict" if kinds == {"dict"} else "unknown"
+    return _called(line, name, kind, steps(syntax.self_name(line), optimizer, clip))
+
+
+def _name_beside(own: Mapping[str, cst.FunctionDef]) -> str:
+    """What the ``train_batch`` of a trial with these methods is called where another calls it."""
+    return next(n for n in ("metrics_of_batch", "training_metrics_of_batch") if n not in own)
 
 
 def _models(method: cst.FunctionDef) -> set[str]:
@@ -73,15 +118,9 @@ def _reads(value: cst.BaseExpression, names: set[str]) -> bool:
     return any(name.value in names for name in syntax.find(value, cst.Name))
 
 
-def _called(
-    line: cst.FunctionDef, own: dict[str, cst.FunctionDef], after: str
-) -> list[cst.BaseStatement]:
+def _called(line: cst.FunctionDef, name: str, kind: str, after: str) -> list[cst.BaseStatement]:
     """A batch method under another name, and one that trains by what it returns."""
-    name = next(n for n in ("metrics_of_batch", "training_metrics_of_batch") if n not in own)
     me, *given = [param.name.value for param in line.params.params]
-    values = [found.value for found in syntax.returns(line) if found.value is not None]
-    kinds = {_kind_of(value, line, own) for value in values}
-    kind = kinds.pop() if len(kinds) == 1 else "unknown"
     result = "loss" if kind == "tensor" else "metrics"
     body = [f"{result} = {me}.{name}({', '.join(given)})", *_loss(kind), *after.splitlines()]
     text = "".join(f"    {each}\n" for each in [*body, f"return {result}"])

@@ -26,8 +26,9 @@ _TOO_EARLY = (
 _CLIPS, _NONE = "ClipGrads", cst.Name("None")
 #: What builds itself, as trials of Determined 0.12.12 may.
 _WRAPS = re.compile(rb"\.(_?Model|wrap_model)\(")
-#: What is another method afterwards, which no heir may add to.
-_ASKS_BASE = re.compile(r"super\([^)]*\)\.(train_batch|create_lr_scheduler)\(")
+#: What returns something else afterwards, which no heir may add to.
+_ASKS_BASE = re.compile(r"super\([^)]*\)\.create_lr_scheduler\(")
+_EXTENDS = re.compile(r"super\([^)]*\)\.train_batch\(")
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Family:
             them; none if there is no such base.
         wraps: whether its own ``__init__`` is the last that runs.
         clip: the method by which each class clips gradients; ``""`` if the one that trains does.
+        extends: whether an heir adds to ``train_batch`` of its base.
         problem: why it stays as it was.
     """
 
@@ -51,6 +53,7 @@ class Family:
     trained: Mapping[str, cst.FunctionDef] = field(default_factory=dict)
     wraps: bool = True
     clip: str = ""
+    extends: bool = False
     problem: str = ""
 
     @property
@@ -117,6 +120,7 @@ class Families:
             else {},
             wraps=scope in self._old and whole is None,
             clip=self._clip([*relatives.values()]),
+            extends=any(_EXTENDS.search(syntax.code(each)) for each in relatives.values()),
             problem=self._problem(relatives) if len(relatives) > 1 else "",
         )
 
@@ -137,7 +141,7 @@ class Families:
             if init is not None and with_model_last(init, own, self._around) is None:
                 return _TOO_EARLY.format(scope.name)
             if _ASKS_BASE.search(syntax.code(node)):
-                return f"{scope.name} calls train_batch or create_lr_scheduler of its base"
+                return f"{scope.name} calls create_lr_scheduler of its base"
         nodes = [*relatives.values()]
         if _clips_apart(nodes) and not self._clip(nodes):
             return "it clips gradients in another class than it trains in"

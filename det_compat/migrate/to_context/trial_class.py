@@ -8,7 +8,12 @@ from typing import Any
 import libcst as cst
 from libcst.helpers import ensure_type
 
-from det_compat.migrate.to_context.batch_methods import batch_methods, train_batch, without_model
+from det_compat.migrate.to_context.batch_methods import (
+    batch_methods,
+    extended,
+    train_batch,
+    without_model,
+)
 from det_compat.migrate.to_context.data_functions import DataFunction
 from det_compat.migrate.to_context.families import Family, clips
 from det_compat.migrate.to_context.optimization import (
@@ -212,6 +217,10 @@ class _Rewriting:
         name = line.name.value
         if name == "__init__":
             return [self._init(line)]
+        if name == "train_batch" and self._family.extends:
+            classes = [*map(syntax.methods, self._relatives)]
+            is_first = "train_batch" not in self._family.inherited
+            return extended(line, classes, is_first=is_first, **self._names)
         if name == "train_batch":
             return train_batch(line, self._own, **self._names)
         if name in ("evaluate_batch", "evaluate_full_dataset"):

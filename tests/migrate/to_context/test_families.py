@@ -200,6 +200,10 @@ TRAIN = """
     def train_batch(self, batch, model, epoch_idx, batch_idx):
         return super().train_batch(batch, model, epoch_idx, batch_idx)
 """
+SCHEDULER = """
+    def create_lr_scheduler(self, optimizer):
+        return super().create_lr_scheduler(optimizer)
+"""
 OTHER = """
 
 class Other(Base):
@@ -210,7 +214,7 @@ class Other(Base):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (TRAIN, "Trial calls train_batch or create_lr_scheduler of its base"),
+        (SCHEDULER, "Trial calls create_lr_scheduler of its base"),
         (
             CALLBACKS.replace("}", ', "more": determined.pytorch.ClipGradsL2Value(1.0)}'),
             "it clips gradients in another class than it trains in",
@@ -223,6 +227,27 @@ def test_families_that_stay(tmp_path, more, said):
     assert f"# MIGRATE: {said}" in base
     assert "def train_batch(self, batch, model" in base
     assert "wrap_model" not in heir
+
+
+def test_heirs_may_add_to_the_train_batch_of_their_base(tmp_path):
+    base, heir = of_family(tmp_path, HEIR + TRAIN)
+    assert method(base, "metrics_of_batch") == (
+        "def metrics_of_batch(self, batch, epoch_idx, batch_idx):\n"
+        '    return {"loss": self.model(batch).sum()}'
+    )
+    assert method(base, "train_batch").splitlines()[1:] == [
+        "    metrics = self.metrics_of_batch(batch, epoch_idx, batch_idx)",
+        '    loss = metrics["loss"] if isinstance(metrics, dict) else metrics',
+        "    self.context.backward(loss)",
+        "    self.context.step_optimizer(self.opt)",
+        "    return metrics",
+    ]
+    assert method(heir, "metrics_of_batch") == (
+        "def metrics_of_batch(self, batch, epoch_idx, batch_idx):\n"
+        "    return super().metrics_of_batch(batch, epoch_idx, batch_idx)"
+    )
+    assert "train_batch" not in heir
+    assert "MIGRATE" not in base + heir
 
 
 def test_an_heir_that_clips_by_what_is_not_known_is_marked(tmp_path):
