@@ -148,14 +148,13 @@ class Families:
         return ""
 
     def _clip(self, nodes: Sequence[cst.ClassDef]) -> str:
-        """The method by which each of some classes clips, of which one trains; ``""`` if none."""
+        """The method by which each of some classes clips; ``""`` if the one that trains does."""
         own = [*map(syntax.methods, nodes)]
         builds = [each["build_callbacks"] for each in own if "build_callbacks" in each]
         is_plain = all(map(_clips_plainly, builds)) and not any(
             ".build_callbacks(" in syntax.code(node) for node in nodes
         )
-        trained = [each for each in own if "train_batch" in each]
-        if not _clips_apart(nodes) or not is_plain or len(trained) != 1:
+        if not _clips_apart(nodes) or not is_plain:
             return ""
         taken = {name for each in own for name in each}
         taken |= {n.attr.value for node in nodes for n in syntax.find(node, cst.Attribute)}
