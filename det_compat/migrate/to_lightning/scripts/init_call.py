@@ -9,7 +9,7 @@ from keyword import iskeyword
 import libcst as cst
 from libcst.helpers import ensure_type
 
-from det_compat.migrate.to_lightning.scripts.one_place import as_init, uses_of
+from det_compat.migrate.to_lightning.scripts.one_place import BY_HAND, as_init, entries, uses_of
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.symbols import Symbols
@@ -46,6 +46,11 @@ class Init:
 
 def given_to_init(call: cst.Call, symbols: Symbols) -> Init | None:
     """What ``init()`` is given; None if something of it has no place in Lightning."""
+    if symbols.path(call.func) == BY_HAND:
+        config = call.args[0].value
+        of_it = {name: syntax.code(value) for name, value in entries(config).items()}
+        hparams = of_it.get("hyperparameters", f'{syntax.code(config)}["hyperparameters"]')
+        return Init(hparams, syntax.code(config))
     given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
     if len(given) < len(call.args) or not given.keys() <= _KNOWN:
         return None

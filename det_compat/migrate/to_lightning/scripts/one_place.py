@@ -1,6 +1,6 @@
 """Scripts that make a trial, its context and its Trainer in several places, as those of one."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
@@ -14,6 +14,8 @@ from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import values_of
 
 INIT, TRAINER = "det_compat.pytorch.init", "det_compat.pytorch.Trainer"
+#: What made a context to call a trial by hand.
+BY_HAND = "det_compat.pytorch.PyTorchTrialContext.from_config"
 _RANKS = ("distributed.rank", "distributed.get_rank")
 #: The rank of a process in which there is no Trainer yet.
 RANK = "rank_zero_only.rank"
@@ -25,8 +27,9 @@ _SIMPLE = (cst.Name, cst.Attribute, cst.SimpleString, cst.Integer, cst.Float)
 def in_one_place(tree: cst.Module, file: LightningFile) -> cst.Module:
     """The script with its trial made below ``pytorch.init()``, and no context in its helpers."""
     symbols = file.symbols
-    tree = syntax.transformed(tree, _Entered(symbols))
-    tree = tree.with_changes(body=_entered_at_once(tree.body, symbols))
+    dicts = {n: v[0] for n, v in values_of(tree).items() if len(v) == 1 and type(v[0]) is cst.Dict}
+    tree = syntax.transformed(tree, _Entered(symbols, dicts))
+    tree = tree.with_changes(body=_entered_at_once(tree.body, symbols, dicts))
     # A helper that other files import stays what it is for them.
     functions = [line.name.value for line in tree.body if isinstance(line, cst.FunctionDef)]
     for name in functions if "*" not in file.asked else ():
@@ -42,14 +45,14 @@ def in_one_place(tree: cst.Module, file: LightningFile) -> cst.Module:
 class _Entered(cst.CSTTransformer):
     """Enters each context at once, and leaves out the stacks that nothing else is put on."""
 
-    def __init__(self, symbols: Symbols) -> None:
+    def __init__(self, symbols: Symbols, dicts: Mapping[str, cst.BaseExpression]) -> None:
         super().__init__()
-        self._symbols = symbols
+        self._symbols, self._dicts = symbols, dicts
 
     def leave_IndentedBlock(
         self, original: cst.IndentedBlock, updated: cst.IndentedBlock
     ) -> cst.IndentedBlock:
-        return updated.with_changes(body=_entered_at_once(updated.body, self._symbols))
+        return updated.with_changes(body=_entered_at_once(updated.body, self._symbols, self._dicts))
 
     def leave_With(self, original: cst.With, updated: cst.With) -> Lines:
         updated, name = self._apart(updated), updated.items[0].asname
@@ -91,8 +94,8 @@ def uses_of(node: cst.CSTNode, name: str, symbols: Symbols) -> list[cst.Name]:
 
 
 def as_init(node: cst.BaseExpression | None, symbols: Symbols) -> cst.Call | None:
-    """The expression, if it is a call of ``pytorch.init()``."""
-    is_it = isinstance(node, cst.Call) and symbols.path(node.func) == INIT
+    """The expression, if it is a call of ``pytorch.init()``, or of what is entered like it."""
+    is_it = isinstance(node, cst.Call) and symbols.path(node.func) in (INIT, BY_HAND)
     return node if is_it and isinstance(node, cst.Call) else None
 
 
@@ -139,17 +142,24 @@ def given_contexts(tree: cst.Module, symbols: Symbols) -> set[str]:
 
 
 def _entered_at_once(
-    body: Sequence[cst.BaseStatement], symbols: Symbols
+    body: Sequence[cst.BaseStatement], symbols: Symbols, dicts: Mapping[str, cst.BaseExpression]
 ) -> list[cst.BaseStatement]:
     """``context = init()`` and ``with context as c`` as ``with init() as c``.
 
-    So is a context that is entered for the rest of a block, by an ExitStack.
+    So is a context that is entered for the rest of a block, by an ExitStack, and one that was made
+    of a config to call a trial by hand.
+
+    Args:
+        body: the statements of a block.
+        symbols: of the file.
+        dicts: the variables of the file that are set once, to a dict that is written out.
     """
     lines = [*body]
     for index, made in enumerate(lines):
         call, target = _entering(made, symbols), getattr(syntax.simple(made), "targets", [])
+        call = call or _made_by_hand(made, lines[index + 1 :], symbols, dicts)
         if call is not None and len(target) == 1:
-            rest = cst.IndentedBlock(_entered_at_once(lines[index + 1 :], symbols))
+            rest = cst.IndentedBlock(_entered_at_once(lines[index + 1 :], symbols, dicts))
             item = cst.WithItem(call, cst.AsName(target[0].target))
             comments = getattr(made, "leading_lines", ())
             return [*lines[:index], cst.With([item], rest, leading_lines=comments)]
@@ -181,6 +191,48 @@ def _entering(line: cst.BaseStatement, symbols: Symbols) -> cst.Call | None:
     if call is None or len(call.args) != 1 or not syntax.code(call.func).endswith(".enter_context"):
         return None
     return as_init(call.args[0].value, symbols)
+
+
+def _made_by_hand(
+    line: cst.BaseStatement,
+    rest: Sequence[cst.BaseStatement],
+    symbols: Symbols,
+    dicts: Mapping[str, cst.BaseExpression],
+) -> cst.Call | None:
+    """The call that makes a context of known hyperparameters, which is only handed to calls."""
+    call = syntax.call_of(line)
+    if call is None or symbols.path(call.func) != BY_HAND:
+        return None
+    small, config = syntax.simple(line), syntax.argument(call, 0, "config")
+    targets = small.targets if isinstance(small, cst.Assign) else ()
+    name = _text(targets[0].target, symbols) if len(targets) == 1 else ""
+    found = entries(dicts.get(syntax.code(config), config)) if config is not None else {}
+    hparams = found.get("hyperparameters")
+    hparams = dicts.get(syntax.code(hparams), hparams) if hparams is not None else None
+    given = {arg.value for each in rest for arg in syntax.find(each, cst.Arg)}
+    uses = {use for each in rest for use in uses_of(each, name, symbols)}
+    # A dict among the hyperparameters may be what they were drawn from.
+    is_known = isinstance(hparams, cst.Dict) and len([*syntax.find(hparams, cst.Dict)]) == 1
+    return call if is_known and "optimizations" not in found and uses <= given else None
+
+
+def put_back_by_hand(block: cst.With) -> cst.FlattenSentinel[cst.BaseStatement]:
+    """The statements that make a context and use it, of a block that has entered it."""
+    (item,) = block.items
+    name = syntax.code(item.asname.name) if item.asname is not None else ""
+    made = syntax.statement(f"{name} = {syntax.code(item.item)}")
+    return cst.FlattenSentinel([above(made, block.leading_lines), *syntax.body_of(block)])
+
+
+def entries(config: cst.BaseExpression) -> dict[str, cst.BaseExpression]:
+    """What a dict has that is written out; nothing if it may have more."""
+    elements = config.elements if isinstance(config, cst.Dict) else ()
+    found = {
+        str(each.key.evaluated_value): each.value
+        for each in elements
+        if isinstance(each, cst.DictElement) and isinstance(each.key, cst.SimpleString)
+    }
+    return found if len(found) == len(elements) else {}
 
 
 def _function(tree: cst.Module, name: str) -> cst.FunctionDef | None:

@@ -49,6 +49,7 @@ from det_compat.migrate.to_lightning.scripts.lines import (
 )
 from det_compat.migrate.to_lightning.scripts.makers import UNITS
 from det_compat.migrate.to_lightning.scripts.one_place import (
+    BY_HAND,
     IMPORT,
     INIT,
     RANK,
@@ -56,6 +57,7 @@ from det_compat.migrate.to_lightning.scripts.one_place import (
     as_init,
     has_name,
     in_one_place,
+    put_back_by_hand,
     values_in,
 )
 from det_compat.migrate.to_lightning.scripts.periods import (
@@ -101,7 +103,7 @@ _OPEN = "{0} needs the hyperparameters that its context had, too: give it each o
 
 def train_with_lightning(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Rewrite the scripts of a file that train a trial which is rewritten."""
-    if not file.symbols.has(INIT, TRAINER, *UNITS):
+    if not file.symbols.has(INIT, BY_HAND, TRAINER, *UNITS):
         return tree
     tree = in_one_place(tree, file)
     tree = with_named_periods(tree, Lengths(tree, file.symbols, file.asked).functions)
@@ -168,6 +170,8 @@ class _Scripts(LightningTransformer):
             self.file.imports.new.add(IMPORT)
         if any(has_name(name, text, self.symbols) for name in names):
             # The context is still asked, or handed on: a Trainer that is with it stays, too.
+            if self.symbols.path(ensure_type(updated.items[0].item, cst.Call).func) == BY_HAND:
+                return put_back_by_hand(original)
             return original if has_trainer(original, self.symbols) else updated
         # What is left of the context are the trials that are made with it, which need none now.
         first, *rest = body

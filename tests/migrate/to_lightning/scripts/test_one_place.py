@@ -314,3 +314,49 @@ def test_a_function_that_makes_a_trial_with_hyperparameters_keeps_its_context(tm
         """
     asking = ("lr=0.1", 'lr=context.get_hparam("lr")')
     assert "build(context, [1])" in _script(tmp_path, script, WITH_ROWS, asking, marks=4)
+
+
+BY_HAND = """
+    {above}
+    def main():
+        context = pytorch.PyTorchTrialContext.from_config({config})
+        {below}
+"""
+
+
+@pytest.mark.parametrize(
+    ("config", "above", "below", "after"),
+    [
+        ("{'hyperparameters': {}}", "", "return Trial(context)", "return Trial()"),
+        ("{'hyperparameters': HP}", "HP = {'lr': 1}", "t = Trial(context)", "t = Trial(**HP)"),
+        (
+            "CONFIG",
+            "CONFIG = {'hyperparameters': {}}",
+            "Trial(context)",
+            'CONFIG["hyperparameters"]',
+        ),
+    ],
+)
+def test_a_trial_that_is_called_by_hand_is_made_of_its_hyperparameters(
+    config, above, below, after, tmp_path
+):
+    made = _script(tmp_path, BY_HAND.format(config=config, above=above, below=below))
+    assert after in made
+    assert "context" not in made
+
+
+@pytest.mark.parametrize(
+    ("config", "below"),
+    [
+        ("{'hyperparameters': {'lr': {'type': 'const', 'val': 1}}}", "Trial(context)"),
+        ("{'hyperparameters': {'lr': 1}, **more}", "Trial(context)"),
+        ("read()", "Trial(context)"),
+        ("{'hyperparameters': {}}", "print(Trial(context), context)"),
+        ("{'hyperparameters': {}}", "print(Trial(context).get(context.lr))"),
+        ("{'hyperparameters': {}, 'optimizations': {}}", "Trial(context)"),
+    ],
+)
+def test_a_context_that_is_made_of_what_is_not_known_is_marked(config, below, tmp_path):
+    made = _script(tmp_path, BY_HAND.format(config=config, above="", below=below), marks=2)
+    assert f"context = pytorch.PyTorchTrialContext.from_config({config})" in made
+    assert below in made
