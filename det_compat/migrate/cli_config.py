@@ -21,6 +21,11 @@ from det_compat.migrate.to_lightning.scripts.step_counts import is_manual, steps
 from det_compat.migrate.tree.marks import comment
 
 _SEED = 0
+#: What is said where steps are not known to be batches, of modules with one optimizer and several.
+_STEPS = {
+    False: "max_steps counts steps of the optimizer, which are not the batches: give their number",
+    True: "max_steps counts the steps of each optimizer: give their sum",
+}
 
 
 def lightning_config(path: Path, migration: Migration) -> FileResult:
@@ -59,7 +64,7 @@ def lightning_config(path: Path, migration: Migration) -> FileResult:
         said = f"Determined trained {left} more, without another step: these are left out"
         header += f"{comment(said)}\n"
     if batches and of_batch is None:
-        header += f"{comment('max_steps counts the steps of each optimizer: give their sum')}\n"
+        header += f"{comment(_STEPS[any(map(_has_several, family))])}\n"
     elif batches and of_batch != 1:
         header += f"# max_steps counts the steps of optimizers, {of_batch} a batch\n"
     header += _of_validations(config, whole)

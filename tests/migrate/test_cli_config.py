@@ -40,6 +40,20 @@ def test_steps_of_several_optimizers_are_no_batches(automatic, made, length, is_
     assert (b"# MIGRATE: max_steps counts the steps of each optimizer" in config.after) is is_told
 
 
+def test_steps_of_one_optimizer_that_are_no_batches_are_to_be_counted(tmp_path):
+    path = tmp_path / "const.yaml"
+    path.write_text("searcher: {name: single, metric: x, max_length: {batches: 3}}\n")
+    step = (
+        "    def training_step(self, batch, batch_idx):\n"
+        "        if batch:\n"
+        "            self.optimizers().step()\n"
+    )
+    text = f"{MODULE.format('False', 'self.g')}{step}".encode()
+    file = FileResult(tmp_path / "model_def.py", b"", text, trials=("T",))
+    after = lightning_config(path, Migration([file])).after
+    assert b"# MIGRATE: max_steps counts steps of the optimizer, which are not the batches" in after
+
+
 STEPPING = """\
 class T(pl.LightningModule):
     def __init__(self):
