@@ -10,7 +10,7 @@ from det_compat.migrate.shapes.values import assigned
 from det_compat.migrate.to_lightning.class_facts import WrappedModel
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.to_lightning.transformer import LightningTransformer
-from det_compat.migrate.to_lightning.written_out.samplers import ADAPTED_LOADER, sharing
+from det_compat.migrate.to_lightning.written_out.samplers import ADAPTED_LOADER, sharing, skipping
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.file import Line, Lines
@@ -37,6 +37,8 @@ _CHAINED = tuple(
 #: The sampler of one process's batches, and that of batches without end.
 _SHARED = "det_compat.pytorch.samplers.DistributedBatchSampler"
 _REPEATED = "det_compat.pytorch.samplers.RepeatBatchSampler"
+#: That of the batches behind those that a run has trained on.
+_SKIPPED = "det_compat.pytorch.samplers.SkipBatchSampler"
 #: What a context was asked for to shard data, and to go on where a run ended.
 _OF_CONTEXT = frozenset(
     f"distributed.{name}" for name in ("size", "rank", "get_size", "get_rank")
@@ -59,8 +61,9 @@ class _Loaders(LightningTransformer):
         super().__init__(file)
         # Whether the samplers of samples in each function around are a chain that stays one.
         self._chains: list[bool] = []
-        # And whether batches are repeated there.
+        # And whether batches are repeated there, and have been above.
         self._repeats: list[bool] = []
+        self._repeated: list[bool] = []
 
     def _is_whole(self) -> bool:
         """Whether this is where a trial makes the loader that it evaluates as a whole."""
@@ -73,6 +76,7 @@ class _Loaders(LightningTransformer):
         chained = filter(self._is_chained, calls)
         self._chains.append(not all(map(self._is_unneeded, chained)))
         self._repeats.append(_REPEATED in (self.symbols.path(call.func) for call in calls))
+        self._repeated.append(False)
         return super().visit_FunctionDef(node)
 
     def leave_FunctionDef(
@@ -80,6 +84,7 @@ class _Loaders(LightningTransformer):
     ) -> cst.FunctionDef:
         self._chains.pop()
         self._repeats.pop()
+        self._repeated.pop()
         return updated if self.plan is None else updated.with_changes(name=_renamed(updated.name))
 
     def leave_AssignTarget(
@@ -115,9 +120,13 @@ class _Loaders(LightningTransformer):
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         stays = self._is_chained(updated) and any(self._chains[-1:])
+        path = self.symbols.path(updated.func)
         if self._is_unneeded(updated) and not stays:
+            if path == _SKIPPED and self._goes_on(updated):
+                return skipping(updated)
+            self._repeated[-1:] = [path == _REPEATED or any(self._repeated[-1:])]
             return updated.args[0].value
-        if self.symbols.path(updated.func) == _SHARED:
+        if path == _SHARED:
             return sharing(updated, goes_on=any(self._repeats[-1:])) or updated
         func = updated.func
         if not isinstance(func, cst.Attribute) or func.attr.value != "get_data_loader":
@@ -144,6 +153,11 @@ class _Loaders(LightningTransformer):
             return True
         own = syntax.methods(self.classes[-1])
         return self.functions[0].name.value in reachable(own, *NAMES)
+
+    def _goes_on(self, call: cst.Call) -> bool:
+        """Whether what a run has trained on is left out once, of batches without end."""
+        asked = len(call.args) == 2 and self.symbols.method(call.args[1].value)
+        return any(self._repeated[-1:]) and asked == "get_initial_batch"
 
     def _is_chained(self, call: cst.Call) -> bool:
         return self.symbols.path(call.func) in _CHAINED

@@ -260,6 +260,15 @@ def write_out_samplers(tree: cst.Module, file: LightningFile) -> cst.Module:
 _RANKS = re.compile(r"\b(?:num_replicas|world_size|get_world_size|get_rank|rank)\b")
 
 
+def skipping(call: cst.Call) -> cst.Call:
+    """The call of what takes the place of a SkipBatchSampler of batches that are repeated."""
+    batches, skip = (syntax.code(arg.value) for arg in call.args)
+    made = f"{_EPOCHS}({batches}, repeat=True, skip={skip})"
+    if batches.startswith(f"{_EPOCHS}("):
+        made = f"{batches[:-1]}, skip={skip})"
+    return ensure_type(syntax.expression(made), cst.Call)
+
+
 def sharing(call: cst.Call, *, goes_on: bool) -> cst.Call | None:
     """The call of what takes a DistributedBatchSampler's place; None if it was not given all.
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -55,6 +56,42 @@ def test_a_chain_of_samplers_has_the_order_that_it_had(tmp_path):
     assert epochs == [next(theirs) for _ in range(20)]
     assert len(ours) == len(chain)
     assert isinstance(ours, torch.utils.data.DistributedSampler)
+
+
+_SKIPPED = """\
+from determined.pytorch import PyTorchTrialContext, samplers
+
+
+def sampler(context: PyTorchTrialContext, base):
+    {0}
+"""
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "base = samplers.RepeatBatchSampler(base)\n"
+        "    base = samplers.DistributedBatchSampler(base, 2, 1)\n"
+        "    base = samplers.SkipBatchSampler(base, context.get_initial_batch())\n"
+        "    return base",
+        "repeated = samplers.RepeatBatchSampler(base)\n"
+        "    shared = samplers.DistributedBatchSampler(repeated, 2, 1)\n"
+        "    return samplers.SkipBatchSampler(shared, context.get_initial_batch())",
+        "return samplers.SkipBatchSampler(samplers.DistributedBatchSampler("
+        "samplers.RepeatBatchSampler(base), 2, 1), context.get_initial_batch())",
+    ],
+)
+def test_batches_without_end_go_on_where_a_run_has_ended(tmp_path, lines):
+    made = rewritten(tmp_path, _SKIPPED.format(lines))
+    assert "MIGRATE" not in made and "determined" not in made
+    found: dict = {}
+    exec(made, found)
+    batches = [[0, 1], [2, 3], [4], [5, 6], [7]]
+    module = SimpleNamespace(trainer=SimpleNamespace(fit_loop=SimpleNamespace(total_batch_idx=6)))
+    ours = found["sampler"](module, batches)
+    chain = samplers.DistributedBatchSampler(samplers.RepeatBatchSampler(batches), 2, 1)
+    theirs = iter(samplers.SkipBatchSampler(chain, 7))
+    assert [[*ours], [*ours]] == [[next(theirs) for _ in range(3)] for _ in range(2)]
 
 
 _SHARED = """\
