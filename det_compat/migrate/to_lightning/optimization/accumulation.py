@@ -6,7 +6,7 @@ epoch, and divides losses, where Determined divided the sum of the gradients.
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import libcst as cst
@@ -15,6 +15,7 @@ from det_compat.config import ExperimentConfig
 from det_compat.migrate.configs import BATCHES, aggregating, optimizations
 from det_compat.migrate.to_lightning.class_facts import ClassFacts, WrappedScheduler
 from det_compat.migrate.to_lightning.optimization.gradients import zeroes_gradients
+from det_compat.migrate.to_lightning.optimization.step_modes import kept_choices, kept_mode
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import is_there
@@ -77,7 +78,7 @@ def accumulation(
     steps = symbols.calls(node, "step_optimizer")
     lines = map(syntax.lone_call, syntax.find(node, cst.SimpleStatementLine))
     plain = [c for c in lines if symbols.method(c) == "step_optimizer" and c and _is_plain(c)]
-    if not steps or len(plain) < len(steps) or any(s.mode == "" for s in own.schedulers):
+    if not steps or len(plain) < len(steps) or any(map(_is_open, own.schedulers)):
         return None
     of_configs = {each.average_aggregated_gradients for each in asked}
     # A script hears nothing of that from its config.
@@ -95,6 +96,11 @@ def accumulation(
     counts = {Path(c.file or "").name: c.optimizations.aggregation_frequency for c in told}
     is_one = len({*counts.values()}) < 2
     return Accumulation(batches, averages == {"True"}, {} if is_one else counts)
+
+
+def _is_open(scheduler: WrappedScheduler) -> bool:
+    """Whether nothing keeps the step mode of a scheduler, which is known at run time."""
+    return not scheduler.mode and scheduler.choices != kept_choices(scheduler.attribute)
 
 
 def _is_plain(step: cst.Call) -> bool:
@@ -139,6 +145,10 @@ def stepping_when_due(
 
 def _stepping(scheduler: WrappedScheduler, lines: list[str]) -> Iterator[str]:
     """The lines that step a scheduler as often as Determined did after a step of optimizers."""
+    for mode in _COUNTED if not scheduler.mode else ():
+        made = "".join(_stepping(replace(scheduler, mode=mode), lines))
+        test = f'self.{kept_mode(scheduler.attribute)} == "{mode}"'
+        yield f"if {test}:\n{textwrap.indent(made, '    ')}"
     if scheduler.mode not in _COUNTED:
         return
     counts, number = _COUNTED[scheduler.mode]

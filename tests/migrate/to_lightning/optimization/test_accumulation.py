@@ -104,6 +104,21 @@ def test_schedulers_step_with_optimizers(mode, lines, tmp_path):
     assert "on_train_epoch_end" not in made
 
 
+def test_schedulers_step_as_a_run_decides(tmp_path):
+    mode = '{"batch": LRScheduler.StepMode.STEP_EVERY_BATCH}[context.get_hparam("mode")]'
+    scheduled = SCHEDULED.replace("LRScheduler.StepMode.{0}", mode)
+    made = aggregated(tmp_path, ("lr=0.1))\n", scheduled))
+    assert "MIGRATE" not in made
+    said = method(made, "training_step").partition("    if self.is_step_due():\n        if")[2]
+    asked = [line.strip() for line in f"if{said}".splitlines() if "step_mode ==" in line]
+    assert asked == [
+        'if self.schedule_step_mode == "STEP_EVERY_OPTIMIZER_STEP":',
+        'if self.schedule_step_mode == "STEP_EVERY_BATCH":',
+        'if self.schedule_step_mode == "STEP_EVERY_EPOCH":',
+    ]
+    assert "            for _ in range(self.hparams.accumulate_grad_batches):\n" in said
+
+
 def test_what_asks_a_context_asks_the_module(tmp_path):
     asking = "if self.context._should_communicate_and_update():\n            print('due')"
     made = aggregated(
