@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
+from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.plan import TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.marks import above
@@ -272,6 +273,14 @@ def shuts_down(text: str, *, is_validated: bool) -> bool:
         syntax.methods(node).get("on_trial_shutdown") if isinstance(node, cst.ClassDef) else None
     )
     calls = [syntax.call_of(line) for line in syntax.body_of(method)] if method else []
+    if not is_validated and method is not None and not _HEARS.search(text):
+        # A checkpoint has the same in it, whenever it is written.
+        names = [syntax.code(c.func).rpartition(".")[2] for c in syntax.find(method, cst.Call)]
+        sets = any(
+            isinstance(t.target, cst.Attribute) for t in syntax.find(method, cst.AssignTarget)
+        )
+        if not sets and {*names} <= _WRITING:
+            return False
     return not all(
         call
         and _TELLING.fullmatch(syntax.code(call.func))
@@ -280,6 +289,15 @@ def shuts_down(text: str, *, is_validated: bool) -> bool:
     )
 
 
+#: What writes what it is given, or makes that.
+_WRITING = words(
+    """
+    DictWriter Path abs close dict dirname dump dumps exists float flush format get info int items
+    join len list makedirs max mean min mkdir open print range round sorted str sum to_csv values
+    warning write write_text writeheader writelines writer writerow writerows zip
+    """
+)
+_HEARS = re.compile(r"def (state_dict|on_checkpoint_\w+)\(")
 _TELLING = re.compile(r"print|(?:self\.)?_?log\w*\.\w+", re.IGNORECASE)
 #: What to say of what follows the last batch where callbacks do something as a trial ends.
 SHUT_DOWN = (

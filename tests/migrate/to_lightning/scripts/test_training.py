@@ -431,6 +431,9 @@ def test_the_last_batch_is_validated(given: str, asked: str, tmp_path: Path) -> 
         ("print('done', self.best)", "validation", True),
         ("print('done')", "validation", False),
         ("LOGGER.info('done')", "checkpoint", False),
+        ("json.dump(self.rows, open(self.path, 'w'))", "checkpoint", False),
+        ("json.dump(self.rows, open(self.path, 'w'))", "validation", True),
+        ("self.rows = json.dump(self.rows, open('f'))", "checkpoint", True),
     ],
 )
 def test_what_callbacks_do_at_the_end_comes_before_the_last_checkpoint(
