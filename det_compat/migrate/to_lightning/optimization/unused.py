@@ -37,7 +37,10 @@ _UPDATES = re.compile(
 #: So is only a model used, whoever made it.
 _HAS_STATE = r"\b{}\.load_state_dict\(torch\.load\("
 #: What is without gradients stays out of the exchange.
-_FROZEN = r"\b{}\.(requires_grad_\(False\)|parameters\(\):\n\s*\w+\.requires_grad\b)"
+_FROZEN = (
+    r"\b{}\.(requires_grad_\(False\)|parameters\(\):\n"
+    r"\s*\w+\.(requires_grad\b|requires_grad_\(False\)|detach_\(\)))"
+)
 
 
 _FREEZES = re.compile(r"requires_grad|\.detach_\(")

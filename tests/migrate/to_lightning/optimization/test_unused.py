@@ -62,6 +62,15 @@ def _kept(line: str) -> tuple[str, str]:
             ],
             False,
         ),
+        (
+            [
+                _kept(
+                    "self.teacher = make()\n        for p in self.teacher.parameters():\n"
+                    "            p.detach_()"
+                )
+            ],
+            False,
+        ),
         ([_kept("self.error = torch.nn.L1Loss()")], False),
         ([_kept("self.rows = torch.zeros(3)")], False),
         ([_kept("self.net = self.model")], False),
