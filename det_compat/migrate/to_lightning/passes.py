@@ -32,7 +32,8 @@ from det_compat.migrate.to_lightning.optimization.unused import with_word_of_tha
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.to_lightning.reducers.metrics import rewrite_reducers
 from det_compat.migrate.to_lightning.resumed import with_word_of_schedulers
-from det_compat.migrate.to_lightning.scripts import core_contexts, training
+from det_compat.migrate.to_lightning.script_contexts import core
+from det_compat.migrate.to_lightning.scripts import training
 from det_compat.migrate.to_lightning.taken import renaming
 from det_compat.migrate.to_lightning.whole.hooks import as_hooks
 from det_compat.migrate.to_lightning.written_out import (
@@ -132,7 +133,7 @@ PASSES = (
     # would put the calls back.
     Pass(names.make_modules, needs=Holds.ADAPTERS, takes=Holds.ADAPTERS),
     # It needs the placeholders of the Trainer, by which it knows that a script is one of it.
-    Pass(core_contexts.run_off_clusters, needs=Holds.CLUSTER | Holds.SCRIPTS, takes=Holds.CLUSTER),
+    Pass(core.run_off_clusters, needs=Holds.CLUSTER | Holds.SCRIPTS, takes=Holds.CLUSTER),
     # It tells the context that a script hands to a trial, which later passes make the module of.
     Pass(training.train_with_lightning, needs=Holds.SCRIPTS | Holds.ALIASES, takes=Holds.SCRIPTS),
     # It has to see the whole trial: what __init__ wraps moves to configure_optimizers, one backward

@@ -34,7 +34,10 @@ from det_compat.migrate.to_lightning.plan import (
     heirs_and_mixins,
     other_bases,
 )
-from det_compat.migrate.to_lightning.scripts.hyperparameters import GivenInScripts, given_in_scripts
+from det_compat.migrate.to_lightning.script_contexts.hyperparameters import (
+    GivenInScripts,
+    given_in_scripts,
+)
 from det_compat.migrate.to_lightning.scripts.step_counts import steps_of_trial
 from det_compat.migrate.to_lightning.unwrapped import keeps_modes
 from det_compat.migrate.tree import syntax

@@ -64,6 +64,13 @@ def values_of(tree: cst.Module) -> dict[str, list[cst.BaseExpression]]:
     return found
 
 
+def bound_in(line: cst.CSTNode) -> set[str]:
+    """The names in what a statement, or one in it, sets."""
+    targets = [each.target for each in syntax.find(line, cst.AssignTarget)]
+    targets += [each.target for each in syntax.find(line, cst.AugAssign)]
+    return {name for target in targets for name in syntax.names_in(target)}
+
+
 def set_otherwise(tree: cst.Module) -> set[str]:
     """The variables that a file sets in other ways than these assignments."""
     found = {syntax.code(each.target) for each in syntax.find(tree, cst.AnnAssign)}

@@ -27,7 +27,7 @@ from det_compat.migrate.to_lightning.early.hyperparameters import (
 from det_compat.migrate.to_lightning.from_config.changed_hparams import changes_the_module
 from det_compat.migrate.to_lightning.moving.base_first import before_base
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
-from det_compat.migrate.to_lightning.scripts.one_place import as_init, given_contexts
+from det_compat.migrate.to_lightning.script_contexts.one_place import as_init, given_contexts
 from det_compat.migrate.to_lightning.transformer import LightningTransformer, beside_hparams
 from det_compat.migrate.to_lightning.written_out.definitions import with_definitions
 from det_compat.migrate.to_lightning.written_out.early_device import OF_PROCESS, with_device

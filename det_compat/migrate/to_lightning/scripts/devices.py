@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import libcst as cst
 
 from det_compat.migrate.to_lightning.plan import UNUSED
-from det_compat.migrate.to_lightning.scripts.init_call import Init
+from det_compat.migrate.to_lightning.script_contexts.init_call import Init
 
 ONE = "devices=1"
 

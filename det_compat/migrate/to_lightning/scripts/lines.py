@@ -3,9 +3,8 @@
 from collections.abc import Collection, Sequence
 
 import libcst as cst
-from libcst.helpers import ensure_type
 
-from det_compat.migrate.to_lightning.scripts.one_place import TRAINER
+from det_compat.migrate.to_lightning.script_contexts.one_place import TRAINER
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line
 from det_compat.migrate.tree.marks import above
@@ -27,83 +26,9 @@ def is_once(line: Line, block: cst.BaseStatement) -> bool:
     return line in below(block) and not any(line in below(each) for each in others)
 
 
-def bound_in(line: cst.CSTNode) -> set[str]:
-    """The names in what a statement, or one in it, sets."""
-    targets = [each.target for each in syntax.find(line, cst.AssignTarget)]
-    targets += [each.target for each in syntax.find(line, cst.AugAssign)]
-    return {name for target in targets for name in syntax.names_in(target)}
-
-
 def is_kept(trial: cst.BaseExpression) -> bool:
     """Whether a trial can be named again."""
     return isinstance(trial, (cst.Name, cst.Attribute))
-
-
-def trainings(module: cst.CSTNode, trainer: str, symbols: Symbols) -> list[cst.Call]:
-    """The calls of ``fit()`` of a Trainer, and not of anything else."""
-    found = [call for call in syntax.find(module, cst.Call) if is_fit(call)]
-    owners = [ensure_type(call.func, cst.Attribute).value for call in found]
-    return [
-        call
-        for call, owner in zip(found, owners, strict=True)
-        if syntax.code(owner) == trainer
-        or (isinstance(owner, cst.Call) and symbols.path(owner.func) == TRAINER)
-    ]
-
-
-def is_used_later(
-    trial: cst.BaseExpression,
-    function: cst.FunctionDef | None,
-    module: cst.Module,
-    fits: Sequence[cst.Call],
-) -> bool:
-    """Whether the code below a ``fit()`` runs a trial, or that below the call of its function."""
-    if _is_used_below(trial, function or module, fits):
-        return True
-    names = [each.name.value for each in function.params.params] if function is not None else []
-    own = syntax.code(trial)
-    if function is None or own not in names:
-        return False
-    scopes: list[cst.FunctionDef | cst.Module] = [*syntax.find(module, cst.FunctionDef), module]
-    for scope in scopes:
-        for call in syntax.find(scope, cst.Call):
-            is_its = syntax.code(call.func) == function.name.value
-            given = syntax.argument(call, names.index(own), own) if is_its else None
-            if given is not None and _is_used_below(given, scope, [call]):
-                return True
-    return False
-
-
-def _is_used_below(
-    trial: cst.BaseExpression, scope: cst.FunctionDef | cst.Module, fits: Sequence[cst.Call]
-) -> bool:
-    """Whether the code below a ``fit()`` runs a trial, or what it was made of, or hands it on."""
-    own = syntax.code(trial)
-    made_of, is_below = set[str](), False
-    functions = syntax.find(scope, cst.FunctionDef) if isinstance(scope, cst.Module) else ()
-    within = {id(node) for each in (*fits, *functions) for node in below(each)} - {*map(id, fits)}
-    for node in below(scope):
-        if isinstance(node, cst.Assign) and syntax.code(node.targets[0].target) == own:
-            given = node.value.args if isinstance(node.value, cst.Call) else ()
-            made_of = {syntax.code(each.value) for each in given}
-        if not is_below:
-            is_below = any(node is each for each in fits)
-        elif id(node) in within:
-            continue
-        elif isinstance(node, cst.Call) and syntax.code(node.func) in made_of:
-            return True
-        elif isinstance(node, (cst.Call, cst.Arg, cst.Return)):
-            used = node.func if isinstance(node, cst.Call) else node.value
-            if used is not None and f"{syntax.code(used)}.".startswith(f"{own}."):
-                return True
-    return False
-
-
-def is_one(fits: Sequence[cst.Call], module: cst.Module) -> bool:
-    """Whether a file has one of these, in no loop."""
-    loops = [*syntax.find(module, cst.For), *syntax.find(module, cst.While)]
-    within = {id(call) for loop in loops for call in syntax.find(loop, cst.Call)}
-    return len(fits) == 1 and id(fits[0]) not in within
 
 
 def kept_apart(

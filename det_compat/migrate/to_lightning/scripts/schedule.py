@@ -1,4 +1,4 @@
-"""What scripts ask for, and when: the callbacks for it, and what follows the last batch."""
+"""What scripts ask for, and when: the callbacks for it."""
 
 import re
 from collections.abc import Callable, Collection
@@ -6,10 +6,8 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from det_compat.analysis.expressions import words
 from det_compat.migrate.to_lightning.plan import TrialPlan
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.marks import above
 
 #: The parameters of Determined's ``fit()``, in order.
 _FIT = (
@@ -241,70 +239,6 @@ def _chosen(test: str, one: str, other: str) -> str:
     return f"(\n    {one}\n    if {test}\n    else {other or False}\n)"
 
 
-def last_batch(trainer: str, module: str, schedule: Schedule) -> list[cst.BaseStatement]:
-    """The statements below ``fit()`` that validate and save what the last batch has left.
-
-    Args:
-        trainer: what the Trainer is called.
-        module: what it trains.
-        schedule: what the script asks for.
-    """
-    quoted = trainer.replace('"', "'")
-    validating = f"{trainer}.validate({module}, verbose=False)"
-    saving = f'{trainer}.save_checkpoint(f"{{{quoted}.log_dir}}/checkpoints/last.ckpt")'
-    lacking = schedule.unvalidated(trainer)
-    missing = schedule.unsaved(trainer)
-    if lacking == missing:
-        return _on(lacking, "validated and saved, too", validating, saving)
-    end = _on(missing, "saved, too", saving)
-    if missing == "True":
-        told = cst.EmptyLine(comment=cst.Comment("# the last batch is saved"))
-        end = [above(syntax.statement(saving), [told])]
-    return [*_on(lacking, "validated, too", validating), *end]
-
-
-def shuts_down(text: str, *, is_validated: bool) -> bool:
-    """Whether a callback does something as a trial ends, other than to tell what it knows.
-
-    What it knows may be of the last validation, where the last batch ``is_validated`` later.
-    """
-    node = syntax.statement(text) if "def on_trial_shutdown(" in text else None
-    method = (
-        syntax.methods(node).get("on_trial_shutdown") if isinstance(node, cst.ClassDef) else None
-    )
-    calls = [syntax.call_of(line) for line in syntax.body_of(method)] if method else []
-    if not is_validated and method is not None and not _HEARS.search(text):
-        # A checkpoint has the same in it, whenever it is written.
-        names = [syntax.code(c.func).rpartition(".")[2] for c in syntax.find(method, cst.Call)]
-        sets = any(
-            isinstance(t.target, cst.Attribute) for t in syntax.find(method, cst.AssignTarget)
-        )
-        if not sets and {*names} <= _WRITING:
-            return False
-    return not all(
-        call
-        and _TELLING.fullmatch(syntax.code(call.func))
-        and not (is_validated and any(any(syntax.find(a, cst.Attribute)) for a in call.args))
-        for call in calls
-    )
-
-
-#: What writes what it is given, or makes that.
-_WRITING = words(
-    """
-    DictWriter Path abs close dict dirname dump dumps exists float flush format get info int items
-    join len list makedirs max mean min mkdir open print range round sorted str sum to_csv values
-    warning write write_text writeheader writelines writer writerow writerows zip
-    """
-)
-_HEARS = re.compile(r"def (state_dict|on_checkpoint_\w+)\(")
-_TELLING = re.compile(r"print|(?:self\.)?_?log\w*\.\w+", re.IGNORECASE)
-#: What to say of what follows the last batch where callbacks do something as a trial ends.
-SHUT_DOWN = (
-    "callbacks have done on_fit_end by now, and Determined called on_trial_shutdown after this"
-)
-
-
 def before_the_first(given: dict[str, cst.BaseExpression]) -> str:
     """The condition on which ``fit()`` validates before it trains; ``""`` if it does not."""
     asked, latest = given.get("step_zero_validation"), given.get("latest_checkpoint")
@@ -326,9 +260,3 @@ def needs_fit(plan: TrialPlan, asked: Collection[str]) -> bool:
     loaders = ("build_training_data_loader", "build_validation_data_loader")
     stepped = {*plan.all_optimizers, *(each.attribute for each in plan.all_schedulers)}
     return not stepped.isdisjoint(plan.uses(*plan.reached(*names, *loaders)))
-
-
-def _on(condition: str, done: str, *lines: str) -> list[cst.BaseStatement]:
-    """Some statements under a condition, if there is one."""
-    body = "".join(f"    {line}\n" for line in (f"# the last batch is {done}", *lines))
-    return syntax.statements(f"if {condition}:\n{body}") if condition else []

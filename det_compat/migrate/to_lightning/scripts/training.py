@@ -14,41 +14,19 @@ from libcst.helpers import ensure_type
 
 from det_compat.migrate.to_lightning.optimization.gradients import asks_gradients
 from det_compat.migrate.to_lightning.plan import LightningFile
-from det_compat.migrate.to_lightning.scripts.asked_contexts import (
+from det_compat.migrate.to_lightning.script_contexts.asked import (
     asking_trained,
     told,
 )
-from det_compat.migrate.to_lightning.scripts.chosen import chosen, unbound
-from det_compat.migrate.to_lightning.scripts.devices import devices, only, others, strategy
-from det_compat.migrate.to_lightning.scripts.given import arguments
-from det_compat.migrate.to_lightning.scripts.init_call import (
+from det_compat.migrate.to_lightning.script_contexts.chosen import chosen, unbound
+from det_compat.migrate.to_lightning.script_contexts.given import arguments
+from det_compat.migrate.to_lightning.script_contexts.init_call import (
     Init,
     asked_within,
     given_to_init,
     told_of_torchrun,
 )
-from det_compat.migrate.to_lightning.scripts.lengths import Lengths
-from det_compat.migrate.to_lightning.scripts.lines import (
-    bound_in,
-    calls,
-    has_trainer,
-    is_fit,
-    is_given_to_fit,
-    is_kept,
-    is_once,
-    is_one,
-    is_text,
-    is_trainer,
-    is_used_later,
-    kept_apart,
-    names_in,
-    profiler,
-    told_at_once,
-    trainings,
-    with_profiling,
-)
-from det_compat.migrate.to_lightning.scripts.makers import UNITS
-from det_compat.migrate.to_lightning.scripts.one_place import (
+from det_compat.migrate.to_lightning.script_contexts.one_place import (
     BY_HAND,
     IMPORT,
     INIT,
@@ -60,6 +38,25 @@ from det_compat.migrate.to_lightning.scripts.one_place import (
     put_back_by_hand,
     values_in,
 )
+from det_compat.migrate.to_lightning.scripts.devices import devices, only, others, strategy
+from det_compat.migrate.to_lightning.scripts.endings import Ending, trainings
+from det_compat.migrate.to_lightning.scripts.lengths import Lengths
+from det_compat.migrate.to_lightning.scripts.lines import (
+    calls,
+    has_trainer,
+    is_fit,
+    is_given_to_fit,
+    is_kept,
+    is_once,
+    is_text,
+    is_trainer,
+    kept_apart,
+    names_in,
+    profiler,
+    told_at_once,
+    with_profiling,
+)
+from det_compat.migrate.to_lightning.scripts.makers import UNITS
 from det_compat.migrate.to_lightning.scripts.periods import (
     at_end,
     lacks_period,
@@ -68,29 +65,23 @@ from det_compat.migrate.to_lightning.scripts.periods import (
     with_period,
 )
 from det_compat.migrate.to_lightning.scripts.schedule import (
-    SHUT_DOWN,
     Length,
     Schedule,
     before_the_first,
     given_to_fit,
-    last_batch,
     needs_fit,
-    shuts_down,
 )
 from det_compat.migrate.to_lightning.scripts.step_counts import constants, in_steps
 from det_compat.migrate.to_lightning.transformer import LightningTransformer
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.marks import above, comments_of, devices_said, marked
+from det_compat.migrate.tree.trial_attributes import bound_in
 
 _CHECKPOINT = "from pytorch_lightning.callbacks import ModelCheckpoint"
 #: The flags by which checkpoints may be made inside of an epoch.
 _INSIDE = ("every_n_train_steps=", "val_check_interval=")
 _BEGINS = "# Lightning goes on inside of an epoch with the first batches of a loader"
-_MODES = (
-    "models are in training mode below this, and the last validation of Determined's left them in "
-    "evaluation mode: call eval() before they are used, and train() before another fit()"
-)
 _STEPS = "max_steps counts the steps of each optimizer, of which there are several"
 _ACCUMULATES = "the gradients of {0} batches went into one step, and the trial steps after each"
 _COUNTS = "Lightning counts steps of {0} batches each here, where batches were counted"
@@ -397,21 +388,11 @@ class _Scripts(LightningTransformer):
     def _at_the_end(self, name: str, fit: str, call: cst.Call) -> list[cst.BaseStatement]:
         """What is to be done after the last batch, where Lightning may not do it."""
         trial = ensure_type(syntax.expression(fit), cst.Call).args[0].value
-        module = syntax.code(trial) if is_kept(trial) else f"{name}.lightning_module"
-        lines = last_batch(name, module, self._schedule(self._given(call) or {}))
-        function = self.functions[-1] if self.functions else None
+        end = Ending(name, trial, self._schedule(self._given(call) or {}))
         fits = trainings(self._module, name, self.symbols)
-        if is_kept(trial) and is_used_later(trial, function, self._module, fits):
-            # Determined put models back when it trained on, and Lightning does right away.
-            if is_one(fits, self._module):
-                lines += syntax.statements(f"# as the last validation left it\n{module}.eval()\n")
-            else:
-                self._modes = [_MODES]
-        is_validated = any(".validate(" in syntax.code(line) for line in lines)
-        texts = self.file.elsewhere.texts.values()
-        if any(shuts_down(text, is_validated=is_validated) for text in texts):
-            lines[:1] = [marked(line, SHUT_DOWN) for line in lines[:1]]
-        return lines
+        function = self.functions[-1] if self.functions else None
+        lines, self._modes = end.with_modes(end.lines(), function, self._module, fits)
+        return end.marked(lines, self.file.elsewhere.texts.values())
 
     def _with_modes(self, fit: cst.BaseStatement) -> cst.BaseStatement:
         """The statement that trains, with what is to be said of modes, which are said once."""

@@ -7,8 +7,8 @@ import libcst as cst
 
 from det_compat.migrate.configs import BATCHES
 from det_compat.migrate.to_lightning.plan import TrialPlan
-from det_compat.migrate.to_lightning.scripts.asked_contexts import literals
-from det_compat.migrate.to_lightning.scripts.init_call import Init, by_keyword
+from det_compat.migrate.to_lightning.script_contexts.asked import literals
+from det_compat.migrate.to_lightning.script_contexts.init_call import Init, by_keyword
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.parameters import Arguments
 

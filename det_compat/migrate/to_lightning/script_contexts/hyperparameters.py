@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.scripts.chosen import chosen, unbound
-from det_compat.migrate.to_lightning.scripts.one_place import INIT, values_in
+from det_compat.migrate.to_lightning.script_contexts.chosen import chosen, unbound
+from det_compat.migrate.to_lightning.script_contexts.one_place import INIT, values_in
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.parameters import Arguments
 from det_compat.migrate.tree.symbols import Symbols

@@ -5,7 +5,7 @@ from collections.abc import Collection
 import libcst as cst
 
 from det_compat.migrate.to_lightning.plan import LightningFile
-from det_compat.migrate.to_lightning.scripts.one_place import IMPORT, INIT, RANK, TRAINER
+from det_compat.migrate.to_lightning.script_contexts.one_place import IMPORT, INIT, RANK, TRAINER
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.branches import ends, without_cluster
 from det_compat.migrate.tree.file import Lines

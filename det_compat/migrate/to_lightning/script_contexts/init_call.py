@@ -9,7 +9,12 @@ from keyword import iskeyword
 import libcst as cst
 from libcst.helpers import ensure_type
 
-from det_compat.migrate.to_lightning.scripts.one_place import BY_HAND, as_init, entries, uses_of
+from det_compat.migrate.to_lightning.script_contexts.one_place import (
+    BY_HAND,
+    as_init,
+    entries,
+    uses_of,
+)
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.symbols import Symbols

@@ -6,10 +6,10 @@ from dataclasses import replace
 import libcst as cst
 
 from det_compat.analysis.expressions import words
-from det_compat.migrate.to_lightning.scripts.lines import bound_in
-from det_compat.migrate.to_lightning.scripts.one_place import answered, has_name, ranked
+from det_compat.migrate.to_lightning.script_contexts.one_place import answered, has_name, ranked
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
+from det_compat.migrate.tree.trial_attributes import bound_in
 
 #: What a module answers as its context did.
 _ANSWERED = words(

@@ -1,0 +1,1 @@
+"""What scripts make contexts of, give them and ask them for."""
