@@ -16,7 +16,7 @@ from det_compat.migrate.to_lightning.class_facts import (
     are_decorated,
     calls_batch_methods,
 )
-from det_compat.migrate.to_lightning.data import loaders
+from det_compat.migrate.to_lightning.data import transfers
 from det_compat.migrate.to_lightning.data.handed_in import handed_in
 from det_compat.migrate.to_lightning.data.loader_order import Project, needs_training_loader
 from det_compat.migrate.to_lightning.from_config.arguments import parameters_of, with_default
@@ -90,7 +90,7 @@ class Planner:
         self._settings = settings
         self._paths = {scope: path for path, read in files.items() for scope in read.trials}
         collating = any(b"collate_fn" in sources[path] for path in files)
-        self._arrays = loaders.collates_arrays(s.tree for s in files.values() if collating)
+        self._arrays = transfers.collates_arrays(s.tree for s in files.values() if collating)
         self._are_aggregating = are_aggregating((s.tree, s.symbols) for s in files.values())
 
     @cached_property
@@ -196,7 +196,7 @@ class Planner:
             other_bases=other_bases(scope, self._hierarchy),
             arrays=is_root
             and self._arrays
-            and not loaders.is_default_collated(methods, source.symbols),
+            and not transfers.is_default_collated(methods, source.symbols),
             needs_loader=needs_training_loader(methods, self._project),
             leaves_unused=leaves_unused(family_methods, models, source.symbols, self._elsewhere),
             keeps_modes=keeps_modes(family_methods, models, self._elsewhere, has_heirs),

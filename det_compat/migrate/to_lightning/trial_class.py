@@ -11,7 +11,7 @@ from det_compat.migrate.shapes.returned import gives_dicts
 from det_compat.migrate.to_lightning import modes
 from det_compat.migrate.to_lightning.callback_lists import configure_callbacks
 from det_compat.migrate.to_lightning.class_facts import BATCH_METHODS, EVALUATIONS, asks_sizes
-from det_compat.migrate.to_lightning.data import loaders
+from det_compat.migrate.to_lightning.data import loaders, transfers
 from det_compat.migrate.to_lightning.data.going_on import with_one_iterator
 from det_compat.migrate.to_lightning.data.seeds import with_word_of_seeds
 from det_compat.migrate.to_lightning.early.computing import moved_early
@@ -283,7 +283,7 @@ class _Rewriting:
         keeps = stepping.keeps_gradients(self.node, plan, self.file)
         made += [syntax.method(gradients.KEEPING)] if keeps else []
         made += [late_hook(self._late_metrics)] if self._late_metrics else []
-        hooks = loaders.transfer_hooks(plan.own.stays, plan.arrays)
+        hooks = transfers.transfer_hooks(plan.own.stays, plan.arrays)
         updating = any(map(updates_at_start, self.others))
         odd = odd_makers(plan.own, self.own, self.file.elsewhere)
         more = any(parent.all_reducers for parent in plan.parents)

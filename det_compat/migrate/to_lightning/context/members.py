@@ -17,7 +17,7 @@ from det_compat.migrate.to_lightning.context.counterparts import (
 )
 from det_compat.migrate.to_lightning.data.batch_numbers import in_step
 from det_compat.migrate.to_lightning.data.loaders import NAMES
-from det_compat.migrate.to_lightning.data.moved import is_batch, is_tensor
+from det_compat.migrate.to_lightning.data.transfers import is_batch, is_tensor
 from det_compat.migrate.to_lightning.early.hyperparameters import (
     HYPERPARAMETERS,
     OF_ALL,

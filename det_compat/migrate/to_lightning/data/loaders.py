@@ -315,7 +315,7 @@ def shuffled_anew(
         symbols: of its file.
         around: the code in the files that its own imports.
     """
-    made = _made_loaders(own, symbols)
+    made = made_loaders(own, symbols)
     if made and not any(
         syntax.argument(call, at, name) for call in made for at, name in _SAMPLERS.items()
     ):
@@ -358,45 +358,8 @@ _SHARDED_AGAIN = (
     "pl.Trainer(use_distributed_sampler=False), and all other loaders samplers of their own"
 )
 
-_STAYING = """\
-def transfer_batch_to_device(self, batch, device, dataloader_idx):
-    # batches stay where loaders make them
-    return batch
-"""
-_CONVERTING = """\
-def on_before_batch_transfer(self, batch, dataloader_idx):
-    # what a collate_fn makes may be NumPy arrays
-    return torch.utils.data.default_convert(batch)
-"""
 
-
-#: The hook that makes tensors of the arrays in a batch.
-CONVERTING = "on_before_batch_transfer"
-
-
-def is_converting(method: cst.FunctionDef) -> bool:
-    """Whether a method is nothing but that hook as it is written here."""
-    return syntax.code(syntax.method(_CONVERTING)).strip() == syntax.code(method).strip()
-
-
-def transfer_hooks(stays: bool, arrays: bool) -> list[cst.BaseStatement]:
-    """The hooks of a trial whose batches stay, or have NumPy's arrays."""
-    if stays:
-        return [syntax.method(_STAYING)]
-    return [syntax.method(_CONVERTING)] if arrays else []
-
-
-def is_default_collated(own: Mapping[str, cst.FunctionDef], symbols: Symbols) -> bool:
-    """Whether the loaders of a trial are known to make tensors of arrays by themselves."""
-    made = _made_loaders(own, symbols)
-    return bool(made) and all(
-        symbols.path(call.func) == "det_compat.pytorch.DataLoader"
-        and syntax.argument(call, 6, "collate_fn") is None
-        for call in made
-    )
-
-
-def _made_loaders(own: Mapping[str, cst.FunctionDef], symbols: Symbols) -> list[cst.Call]:
+def made_loaders(own: Mapping[str, cst.FunctionDef], symbols: Symbols) -> list[cst.Call]:
     """The calls that make the loaders of a trial; none if it may have others, or gives more."""
     made: list[cst.BaseExpression | None] = []
     for name in NAMES:
@@ -414,26 +377,3 @@ def _made_loaders(own: Mapping[str, cst.FunctionDef], symbols: Symbols) -> list[
 
 #: Where DataLoader takes samplers, by position and name.
 _SAMPLERS = {3: "sampler", 4: "batch_sampler"}
-
-
-def collates_arrays(trees: Iterable[cst.Module]) -> bool:
-    """Whether a ``collate_fn`` of these files makes arrays, which Determined made tensors of."""
-    trees = [*trees]
-    names = {name for tree in trees for name in _collating(tree)}
-    return any(
-        node.name.value in names and syntax.names_in(node.body) & {"np", "numpy"}
-        for tree in trees
-        for node in syntax.find(tree, cst.FunctionDef)
-    )
-
-
-def _collating(tree: cst.Module) -> set[str]:
-    """The names of the functions that loaders collate with."""
-    given = ((arg.keyword, arg.value) for arg in syntax.find(tree, cst.Arg))
-    collating = (value for keyword, value in given if syntax.is_name(keyword, "collate_fn"))
-    names = {syntax.code(value).rpartition(".")[2] for value in collating}
-    for assign in syntax.find(tree, cst.Assign):
-        if syntax.code(assign.targets[0].target).rpartition(".")[2] in names:
-            # A class may say `collate = staticmethod(function)`.
-            names |= syntax.names_in(assign.value)
-    return names

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from det_compat.migrate.to_lightning.data.loaders import CONVERTING, is_converting
+from det_compat.migrate.to_lightning.data.transfers import CONVERTING, is_converting
 from det_compat.migrate.to_lightning.plan import LightningFile, OtherBases
 from det_compat.migrate.to_lightning.whole import flow, kept
 from det_compat.migrate.to_lightning.whole.branches import (
