@@ -213,6 +213,7 @@ def _made_by_hand(
     uses = {use for each in rest for use in uses_of(each, name, symbols)}
     # A dict among the hyperparameters may be what they were drawn from.
     is_known = isinstance(hparams, cst.Dict) and len([*syntax.find(hparams, cst.Dict)]) == 1
+    is_known &= name.isidentifier()
     return call if is_known and "optimizations" not in found and uses <= given else None
 
 

@@ -360,3 +360,10 @@ def test_a_context_that_is_made_of_what_is_not_known_is_marked(config, below, tm
     made = _script(tmp_path, BY_HAND.format(config=config, above="", below=below), marks=2)
     assert f"context = pytorch.PyTorchTrialContext.from_config({config})" in made
     assert below in made
+
+
+def test_a_context_that_an_object_keeps_stays(tmp_path):
+    script = BY_HAND.replace("context = ", "self.context = ").replace("main()", "main(self)")
+    below, config = "self.trial = Trial(self.context)", "{'hyperparameters': {}}"
+    made = _script(tmp_path, script.format(config=config, above="", below=below), marks=2)
+    assert "self.context = pytorch.PyTorchTrialContext.from_config" in made
