@@ -1,7 +1,7 @@
 """Attributes that nobody sets any more."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from det_compat.analysis.expressions import decorators, walked
 from det_compat.catalog.members import TELLTALE
@@ -54,7 +54,7 @@ def too_early(after: Code, text: Text) -> Iterator[Finding]:
         ancestors, others = after.ancestors(node)
         init = methods(node).get("__init__")
         if init is None or "pl.LightningModule" not in others:
-            for each in _asked_for_loaders(init) if "pl.Callback" in others else ():
+            for each in _asked_for(_LOADERS, init) if "pl.Callback" in others else ():
                 yield Finding(each.lineno, f"{each.attr} needs a Trainer, and there is none yet")
             continue
         own = {
@@ -66,32 +66,40 @@ def too_early(after: Code, text: Text) -> Iterator[Finding]:
 
 
 _LOADERS = ("train_dataloader", "val_dataloader")
+_STEPS = ("train_batch", "evaluate_batch", "training_step", "validation_step")
+#: What a module has for these asks its Trainer.
+_BY_TRAINER = frozenset({"manual_backward", "optimizers", "lr_schedulers"})
 
 
-def _asked_for_loaders(init: ast.AST | None) -> Iterator[ast.Attribute]:
+def _asked_for(names: Collection[str], init: ast.AST | None) -> Iterator[ast.Attribute]:
     for each in walked(init) if init is not None else ():
-        if isinstance(each, ast.Attribute) and each.attr in _LOADERS:
+        if isinstance(each, ast.Attribute) and each.attr in names:
             yield each
 
 
 def never_fitted(after: Code, text: Text) -> Iterator[Finding]:
-    """The loaders that a script or a test asks a module for before any Trainer has it.
+    """The loaders and steps that a script or a test asks a module for before a Trainer has it.
 
-    Determined's context knew the size of batches without a Trainer.
+    Determined's context knew the size of batches, and stepped, without a Trainer.
     """
-    classes = (node for each in after.files.values() for node in each.classes.values())
-    own = [methods(node).get(name) for node in classes for name in _LOADERS]
-    needs = {each.name for each in own if each is not None and _OF_TRAINER & _reads_of(each)}
+    classes = [node for each in after.files.values() for node in each.classes.values()]
+    needs = {
+        name
+        for node in classes
+        for name in (*_LOADERS, *_STEPS)
+        if name in methods(node) and _is_of_trainer(name, after, node)
+    }
     inside = {id(each) for node in text.classes.values() for each in _in_lightning(after, node)}
     fitted = [node for node in text.nodes if isinstance(node, ast.Call) and _is_fit(node)]
-    for each in _asked_for_loaders(text.tree) if needs else ():
+    for each in _asked_for(needs, text.tree) if needs else ():
         given, home = ast.unparse(each.value), _around(each, text)
         before = (call for call in fitted if call.lineno < each.lineno)
         is_fitted = any(
             given in [*map(ast.unparse, call.args)] and _around(call, text) is home
             for call in before
         )
-        if each.attr in needs and id(each) not in inside and not is_fitted:
+        is_own = given in ("self", "super()")
+        if not is_own and id(each) not in inside and not is_fitted:
             yield Finding(each.lineno, f"{each.attr} needs a Trainer, and there is none yet")
 
 
@@ -102,8 +110,17 @@ def _around(node: ast.expr, text: Text) -> ast.FunctionDef | None:
     return around[-1] if around else None
 
 
-def _reads_of(method: ast.FunctionDef) -> set[str]:
-    return {attribute for attribute, _ in _own_reads(method)}
+def _is_of_trainer(start: str, after: Code, node: ast.ClassDef) -> bool:
+    """Whether a method of a module asks its Trainer, by itself or by others."""
+    ancestors, _ = after.ancestors(node)
+    own = {name: found for each in reversed(ancestors) for name, found in methods(each).items()}
+    names = [start]
+    for name in names:
+        reads = {attribute for attribute, _ in _own_reads(own[name])} if name in own else set()
+        if reads & (_OF_TRAINER | _BY_TRAINER):
+            return True
+        names += [each for each in reads & own.keys() if each not in names]
+    return False
 
 
 def _in_lightning(after: Code, node: ast.ClassDef) -> Iterator[ast.AST]:

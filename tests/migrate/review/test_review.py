@@ -224,6 +224,34 @@ def comments(folder: Path, before: str, after: str, **others: str) -> list[str]:
             id="loaders that a test asks for without a Trainer",
         ),
         pytest.param(
+            "def test(): ...",
+            """
+            class T(pl.LightningModule):
+                def train_batch(self, batch, batch_idx):
+                    self.stepped(batch)
+
+                def stepped(self, batch):
+                    self.manual_backward(batch)
+
+                def evaluate_batch(self, batch):
+                    return {"loss": batch}
+
+            class Mixin:
+                def evaluate_batch(self, batch):
+                    return self.train_batch(batch, 0)
+
+            def test(trial):
+                trial.train_batch(1, 0)
+                trial.evaluate_batch(1)
+
+            def main(trainer, module):
+                trainer.fit(module)
+                module.train_batch(1, 0)
+            """,
+            ["train_batch needs a Trainer, and there is none yet: trial.train_batch(1, 0)"],
+            id="a step that a test takes without a Trainer",
+        ),
+        pytest.param(
             "class T(PyTorchTrial):\n    def __init__(self):\n        self.logger = 1",
             """
             class T(pl.LightningModule): ...
