@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from det_compat.migrate.to_lightning.plan import TrialPlan
+from det_compat.migrate.to_lightning.written_out.checkpoints import BEHIND
 from det_compat.migrate.tree import syntax
 
 #: The parameters of Determined's ``fit()``, in order.
@@ -90,6 +91,7 @@ class Schedule:
         policy: which validations a checkpoint follows, as it is written; ``""`` if it is not said.
         may_test: whether the training may be a test, of which nothing is written.
         counts_batches: whether each batch makes one step, so that Lightning's steps are batches.
+        learns: whether validations may change what is in a checkpoint.
     """
 
     length: Length
@@ -98,6 +100,7 @@ class Schedule:
     policy: str
     may_test: bool
     counts_batches: bool
+    learns: bool = False
 
     @property
     def saves(self) -> bool:
@@ -134,6 +137,9 @@ class Schedule:
             counted: says how many steps of optimizers are in a number of batches.
         """
         every, validated = self.checkpoint, self.validation
+        if every.unit == "max_steps" and every == validated and every.choice is None:
+            # It saves behind each validation, as Determined did.
+            return ["ModelCheckpoint(save_top_k=-1)"]
         made = [self._periodic(counted)] if every.unit else []
         if not self._follows_validations or (made and every.divides(validated)):
             return made
@@ -171,7 +177,10 @@ class Schedule:
             # It would wait for the next validation, which may come in another epoch.
             end = "" if self._is_validated_each_epoch else ", save_on_train_epoch_end=True"
             more = f"{end}{more}"
-        return f"ModelCheckpoint({each}, save_top_k=-1{more})"
+        saving = "ModelCheckpoint"
+        if every.unit == "max_steps" and self.learns and not self._follows_validations:
+            saving = BEHIND
+        return f"{saving}({each}, save_top_k=-1{more})"
 
     def unvalidated(self, trainer: str) -> str:
         """The condition on which the last batch is not validated; ``""`` if it always is."""

@@ -73,6 +73,10 @@ from det_compat.migrate.to_lightning.scripts.schedule import (
 )
 from det_compat.migrate.to_lightning.scripts.step_counts import constants, in_steps
 from det_compat.migrate.to_lightning.transformer import LightningTransformer
+from det_compat.migrate.to_lightning.written_out.checkpoints import (
+    validations_change,
+    write_out_checkpoints,
+)
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import Line, Lines
 from det_compat.migrate.tree.marks import above, comments_of, devices_said, marked
@@ -99,7 +103,8 @@ def train_with_lightning(tree: cst.Module, file: LightningFile) -> cst.Module:
     tree = in_one_place(tree, file)
     tree = with_named_periods(tree, Lengths(tree, file.symbols, file.asked).functions)
     tree = told_of_torchrun(asked_within(tree, file.symbols), file.symbols)
-    return syntax.transformed(syntax.each(tree, cst.Call, _with_length), _Scripts(file))
+    tree = syntax.transformed(syntax.each(tree, cst.Call, _with_length), _Scripts(file))
+    return write_out_checkpoints(tree, file)
 
 
 def _with_length(call: cst.Call) -> cst.Call:
@@ -383,6 +388,7 @@ class _Scripts(LightningTransformer):
             "" if (policy := given.get("checkpoint_policy")) is None else syntax.code(policy),
             may_test=not is_text(given.get("test_mode"), "False", None),
             counts_batches=self.file.steps == 1 and not self._init.aggregation,
+            learns=validations_change(self.file.elsewhere.texts.values()),
         )
 
     def _at_the_end(self, name: str, fit: str, call: cst.Call) -> list[cst.BaseStatement]:
