@@ -28,6 +28,26 @@ _CALLED = {
 _MODULES = ("__getattr__", "__getattribute__", "__setattr__", "__delattr__", "__call__")
 
 
+def called_by_hand(after: Code, text: Text) -> Iterator[Finding]:
+    """The calls of callbacks' hooks by code of the project, with what Determined gave them."""
+    classes = (node for each in after.files.values() for node in each.classes.values())
+    told = {
+        name
+        for node in classes
+        if "pl.Callback" in after.ancestors(node)[1]
+        for name, method in methods(node).items()
+        if name in _BOTH
+        and [each.arg for each in method.args.args[1:3]] == ["trainer", "pl_module"]
+    }
+    for call in text.nodes if told else ():
+        func = call.func if isinstance(call, ast.Call) else None
+        if isinstance(call, ast.Call) and isinstance(func, ast.Attribute) and func.attr in told:
+            given = [*map(ast.unparse, call.args), *(each.arg or "*" for each in call.keywords)]
+            if not any("trainer" in each or "*" in each for each in given):
+                said = f"{func.attr} of a callback takes trainer and pl_module first now"
+                yield Finding(call.lineno, said)
+
+
 def restored_too_early(after: Code, text: Text) -> Iterator[Finding]:
     """What a callback's ``load_state_dict`` asks of what is only set when a loader is made.
 

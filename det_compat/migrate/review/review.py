@@ -65,11 +65,12 @@ def _findings(
         yield from attributes.gone(before, after, text)
         yield from overridden(after, text)
         yield from of_determined(text)
+        yield from attributes.never_fitted(after, text)
+        yield from hooks.called_by_hand(after, text)
         if result.is_changed:
             yield from attributes.of_context(after, text)
             yield from attributes.not_set(before, after, text)
             yield from attributes.too_early(after, text)
-            yield from attributes.never_fitted(after, text)
             yield from displaced(after, text)
             yield from hooks.idle(after, text)
             yield from hooks.hidden(after, text)

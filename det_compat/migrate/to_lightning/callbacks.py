@@ -41,7 +41,9 @@ _EPOCH = {"epoch_idx": "trainer.current_epoch"}
 _VALUES = "name: np.float64(value.item())"
 #: Those of them that plain numbers have not, and plain numbers.
 _OF_NUMPY = re.compile(
-    r"(?<!\bnp)(?<!\bnumpy)(?<!\btorch)\.(item|tolist|astype|round|dtype|mean|sum|max|min)\b"
+    r"(?<!\bnp)(?<!\bnumpy)(?<!\btorch)\.(item|tolist|astype|round|dtype|mean|sum|max|min|squeeze"
+    r"|flatten|ravel|reshape|transpose|ndim|shape|size|any|all|clip|std|var|prod|argmax|argmin"
+    r"|nonzero|cumsum|tobytes)\b"
 )
 _PLAIN = {"metrics": "{name: value.item() for name, value in trainer.callback_metrics.items()}"}
 #: What makes more of NumPy's.

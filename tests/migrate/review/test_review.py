@@ -224,6 +224,25 @@ def comments(folder: Path, before: str, after: str, **others: str) -> list[str]:
             id="loaders that a test asks for without a Trainer",
         ),
         pytest.param(
+            "class C(PyTorchCallback):\n    def on_validation_end(self, metrics): ...",
+            """
+            class C(pl.Callback):
+                def on_validation_end(self, trainer, pl_module): ...
+
+            class Loop:
+                def run(self, callbacks, metrics, trainer):
+                    for each in callbacks:
+                        each.on_validation_end(metrics)
+                        each.on_validation_end(trainer, None)
+                        each.on_validation_end(*metrics)
+            """,
+            [
+                "on_validation_end of a callback takes trainer and pl_module first now: "
+                "each.on_validation_end(metrics)"
+            ],
+            id="a hook that a loop of the project's own calls",
+        ),
+        pytest.param(
             "def test(): ...",
             """
             class T(pl.LightningModule):

@@ -98,6 +98,7 @@ def test_what_hooks_were_given(tmp_path):
         ("results.get('error', 0).item()", "results.get('error', 0)", True),
         ("np.mean(results['error'])", "np.mean(results['error'])", True),
         ("results['error'].round(2)", "results['error'].round(2)", False),
+        ("results['error'].squeeze()", "results['error'].squeeze()", False),
         ("results, self.best.item()", "results, self.best.item()", False),
     ],
 )

@@ -116,7 +116,10 @@ class _Loaders(LightningTransformer):
         return cst.RemoveFromParent() if was_call and syntax.is_idle(updated) else updated
 
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
-        return updated.with_changes(attr=_renamed(updated.attr))
+        own = syntax.methods(self.classes[-1]) if self.classes and self.plan is None else {}
+        # A class that is no trial keeps its methods.
+        is_own = updated.attr.value in own and syntax.code(updated.value) == "self"
+        return updated if is_own else updated.with_changes(attr=_renamed(updated.attr))
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         stays = self._is_chained(updated) and any(self._chains[-1:])

@@ -5,6 +5,7 @@ file, and its hook comes just before that is written: for a hook that only adds 
 same, and one that reads what is there has no counterpart.
 """
 
+import re
 from collections.abc import Mapping
 
 import libcst as cst
@@ -35,6 +36,13 @@ _READING = words(
 #: Calls that write what they are given into the folder that they are given.
 _WRITING = ("save", "dump", "write", "export")
 _TELLING = words("print str repr format debug info warning error")
+#: What is taken for a model, and what it may be asked for: it stays as it is, but for its mode.
+_MODEL = re.compile(r"(?i)model|net|module|encoder|decoder|generator|discriminator|critic")
+_ASKED = re.compile(
+    r"(named_)?(parameters|modules|children|buffers)|state_dict|eval|train|forward|generate|sample"
+    r"|predict\w*|encode|decode|evaluate\w*|\w*(save|export|dump|write)\w*|get_\w+|is_\w+"
+    r"|append|update|items|keys|values|get"
+)
 _JOINING = ("join", "Path", "PurePath", "joinpath", *_TELLING)
 
 
@@ -103,6 +111,8 @@ def _adds(
         return False
     if any(_opens_to_read(call) for call in calls) or not _keeps_others(method):
         return False
+    if any(_changes_model(call) for call in calls):
+        return False
     left = sum(name.value == folder for name in syntax.find(method.body, cst.Name))
     for call in calls:
         name = syntax.code(call.func).rpartition(".")[2]
@@ -120,6 +130,16 @@ def _adds(
     joined = [node.expression for node in syntax.find(method.body, cst.FormattedStringExpression)]
     joined += [node.left for node in syntax.find(method.body, cst.BinaryOperation)]
     return left == sum(syntax.code(value) == folder for value in joined)
+
+
+def _changes_model(call: cst.Call) -> bool:
+    """Whether a call may change a model, which the checkpoint has been written with by then."""
+    func = call.func
+    owner = func.value if isinstance(func, cst.Attribute) else None
+    if not isinstance(func, cst.Attribute) or not isinstance(owner, (cst.Name, cst.Attribute)):
+        return False
+    is_model = _MODEL.search(syntax.code(owner).rpartition(".")[2])
+    return bool(is_model) and not _ASKED.fullmatch(func.attr.value)
 
 
 def _opens_to_read(call: cst.Call) -> bool:

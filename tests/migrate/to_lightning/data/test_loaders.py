@@ -25,6 +25,20 @@ def test_calls_follow(tmp_path):
     assert "len(self.train_dataloader())" in rewritten(tmp_path, trial(change))
 
 
+def test_a_class_that_is_no_trial_keeps_its_methods(tmp_path):
+    loop = """
+
+class Loop:
+    def build_training_data_loader(self):
+        return [1, 2]
+
+    def run(self, trial):
+        return self.build_training_data_loader(), trial.build_training_data_loader()
+"""
+    made = rewritten(tmp_path, trial() + loop)
+    assert "return self.build_training_data_loader(), trial.train_dataloader()" in made
+
+
 def test_what_lightning_does_by_itself(tmp_path):
     source = """\
     from determined.pytorch import PyTorchTrialContext, samplers

@@ -15,6 +15,7 @@ BUILT = (
     "    def build_callbacks(self):\n        return {'w': Watch(self)}\n\n    def evaluate_batch",
 )
 HEADER = """\
+import copy
 import gzip
 import json
 import os
@@ -54,6 +55,7 @@ def watching(
         'with open(os.path.join(folder, "a.json"), "w") as f:\n            json.dump({}, f)',
         'with open(folder + "/a.json", "w") as f:\n            json.dump(list(range(3)), f)',
         "self.trial.tokenizer.save_pretrained(folder)",
+        "torch.save(copy.deepcopy(self.trial.model).half(), 'a.pt'); self.keep(folder, 'model.pt')",
         "json.dump(self.trial.names.to_list(), open(folder + '/a.json', 'w'))",
         'self.path = folder + "/a.txt"; print(self.path, file=open(self.path, mode="w"))',
         'with (pathlib.Path(folder) / "a.json").open("w") as f:\n            json.dump({}, f)',
@@ -119,6 +121,8 @@ def test_a_trainer_without_checkpoints_of_its_own_keeps_them_in_its_folder(tmp_p
         'gzip.open(folder + "w", "rb")',
         "self.trial.done = 1; print(folder)",
         'os.system(f"gsutil cp {folder} gs://bucket")',
+        'torch.save(self.trial.model.merge_and_unload(), "merged.pt")',
+        "self.trial.model.half()",
     ],
 )
 def test_what_may_need_the_checkpoint_itself_is_marked(tmp_path, used):
