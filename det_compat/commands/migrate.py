@@ -100,7 +100,7 @@ def _hparams(args: argparse.Namespace) -> dict[str, Any] | None:
 
 
 def _migrate(args: argparse.Namespace, hparams: dict[str, Any] | None) -> int:
-    from det_compat.migrate.cli_config import lightning_config
+    from det_compat.migrate.cli_config import lightning_config, target_of
     from det_compat.migrate.migration import migrate
     from det_compat.migrate.package import PACKAGES
     from det_compat.migrate.writing import refusals, write
@@ -108,8 +108,14 @@ def _migrate(args: argparse.Namespace, hparams: dict[str, Any] | None) -> int:
     # More would wait for the disk; Windows has no more than 61.
     processes = min(os.cpu_count() or 1, 8)
     migration = migrate(args.paths, args.to, args.lightning or PACKAGES[0], processes)
-    # Each is made of the Python files alone.
-    migration.files += [lightning_config(Path(each), migration) for each in args.config]
+    # Each is made of the Python files alone, and of trials: a second run has none any more.
+    configs = [Path(each) for each in args.config]
+    has_trials = any(file.trials for file in migration.files)
+    made = [each for each in configs if has_trials or not target_of(each).exists()]
+    migration.files += [lightning_config(each, migration) for each in made]
+    for each in (each for each in configs if each not in made):
+        said = "left as it is: no trial is rewritten, of which it would be made"
+        print(f"{target_of(each)}: {said}", file=sys.stderr)
     for file in migration.changed:
         print(file.diff(), end="")
     different = _verify(args, migration, hparams) if args.verify else 0

@@ -28,6 +28,11 @@ _STEPS = {
 }
 
 
+def target_of(path: Path) -> Path:
+    """The config for LightningCLI beside an experiment config."""
+    return path.with_name(f"{path.stem}.lightning.yaml")
+
+
 def lightning_config(path: Path, migration: Migration) -> FileResult:
     """``CONFIG.lightning.yaml`` beside an experiment config, as a new file.
 
@@ -38,7 +43,6 @@ def lightning_config(path: Path, migration: Migration) -> FileResult:
         ConfigError: the config is not valid.
     """
     config = read_config(path)
-    target = path.with_name(f"{path.stem}.lightning.yaml")
     code = _code(migration)
     node = _module(config, migration)
     # What a class does not do itself, its bases may.
@@ -73,7 +77,7 @@ def lightning_config(path: Path, migration: Migration) -> FileResult:
         header += (
             f"# a cluster drew an experiment_seed, which {path.name} has not: 0 in its place\n"
         )
-    return FileResult(target, b"", (header + text).encode())
+    return FileResult(target_of(path), b"", (header + text).encode())
 
 
 def _for_open_module(

@@ -163,7 +163,7 @@ def test_an_order_that_several_devices_do_not_keep(repository, capsys, slots, sh
     assert ("Lightning shuffles what this loads" in capsys.readouterr().err) == is_said
 
 
-def test_each_config_that_is_given_has_one_for_lightning_cli(repository):
+def test_each_config_that_is_given_has_one_for_lightning_cli(repository, capsys):
     command = ["migrate", str(repository / "model_def.py"), "--to", "lightning", "--write"]
     for epochs, name in enumerate(("one", "two"), start=1):
         (repository / f"{name}.yaml").write_text(
@@ -175,6 +175,12 @@ def test_each_config_that_is_given_has_one_for_lightning_cli(repository):
     for epochs, name in enumerate(("one", "two"), start=1):
         made = yaml.safe_load((repository / f"{name}.lightning.yaml").read_text())
         assert made["trainer"]["max_epochs"] == epochs
+    before = (repository / "one.lightning.yaml").read_text()
+    capsys.readouterr()
+    # A second run knows no trials of which it could make them.
+    assert main([*command, "--force"]) == 0
+    assert (repository / "one.lightning.yaml").read_text() == before
+    assert "one.lightning.yaml: left as it is: no trial is" in capsys.readouterr().err
 
 
 def test_a_seed_that_a_cluster_would_have_drawn(repository):
