@@ -326,6 +326,14 @@ class _Branches(_Step):
         is_idle = right is not _UNKNOWN and is_and == bool(right) and original in self._tests
         return _in_place(updated, updated.left) if is_idle else updated
 
+    def leave_SimpleStatementLine(
+        self, original: cst.SimpleStatementLine, updated: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine | cst.RemovalSentinel:
+        small, was = syntax.simple(updated), syntax.simple(original)
+        is_left = isinstance(small, cst.Expr) and isinstance(small.value, cst.Name)
+        is_other = is_left and isinstance(was, cst.Expr) and not isinstance(was.value, cst.Name)
+        return cst.RemoveFromParent() if is_other else updated
+
     def leave_IfExp(self, original: cst.IfExp, updated: cst.IfExp) -> cst.BaseExpression:
         value = self.values.of(original.test)
         if value is _UNKNOWN:

@@ -235,6 +235,26 @@ def test_a_module_is_not_asked_in_the_place_of_a_context(asked, tmp_path):
     assert f"# MIGRATE: the context was asked for {name} by name; see" in after
 
 
+def test_what_only_ran_on_a_cluster_leaves_no_statement(tmp_path):
+    source = trial(("self.context.get_per_slot_batch_size()", "4"))
+    script = """
+import determined as det
+from determined import pytorch
+
+def main(foo):
+    info = det.get_cluster_info()
+    print(1) if info else None
+    with pytorch.init() as context:
+        trainer = pytorch.Trainer(Trial(context), context)
+        trainer.configure_profiler(enabled=True) if info is not None else None
+        trainer.fit(max_length=pytorch.Batch(3))
+"""
+    made = rewritten(tmp_path, source + script)
+    assert "MIGRATE" not in made
+    assert "    None\n" not in made
+    assert "def main(foo):\n    trainer = pl.Trainer(" in made
+
+
 TWO_CALLS = """
 def say(text, loud=False):
     print(text.upper() if loud else text)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import libcst as cst
 
 from det_compat.analysis.expressions import words
+from det_compat.migrate.to_lightning.script_contexts.init_call import Init
 from det_compat.migrate.to_lightning.script_contexts.one_place import answered, has_name, ranked
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
@@ -161,7 +162,13 @@ def literals(hparams: str) -> dict[str, cst.BaseExpression]:
     return values if len(values) == len(elements) else {}
 
 
-def told(call: cst.Call, hparams: str, symbols: Symbols) -> cst.BaseExpression:
-    """The hyperparameter that a context is asked for, where ``init()`` has it written out."""
-    name = syntax.argument(call, 0, "name") if symbols.method(call) == "get_hparam" else None
-    return literals(hparams).get(syntax.code(name), call) if name is not None else call
+def told(call: cst.Call, init: Init, symbols: Symbols) -> cst.BaseExpression:
+    """The hyperparameters that a context is asked for, where those of ``init()`` can be named."""
+    method = symbols.method(call)
+    name = syntax.argument(call, 0, "name") if method == "get_hparam" else None
+    written = literals(init.hparams).get(syntax.code(name)) if name is not None else None
+    if written is not None or not init.is_named:
+        return written or call
+    if method == "get_hparams" and not call.args:
+        return syntax.expression(init.hparams)
+    return syntax.expression(f"{init.hparams}[{syntax.code(name)}]") if name is not None else call

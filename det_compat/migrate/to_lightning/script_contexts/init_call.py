@@ -41,12 +41,14 @@ class Init:
     """What ``pytorch.init()`` was given: expressions as text, ``""`` for none.
 
     ``devices`` are the arguments by which ``pl.Trainer`` is told on which it trains, if they say.
+    Below the call ``hparams`` ``is_named`` where it is a variable, and still has the same value.
     """
 
     hparams: str = ""
     exp_conf: str = ""
     aggregation: str = ""
     devices: tuple[str, ...] = ()
+    is_named: bool = False
 
 
 def given_to_init(call: cst.Call, symbols: Symbols) -> Init | None:

@@ -151,6 +151,8 @@ class _Scripts(LightningTransformer):
         number, _ = devices_said(node.leading_lines)
         if found is not None and number:
             found = replace(found, devices=(f"devices={number}",))
+        if found is not None and found.hparams.isidentifier():
+            found = replace(found, is_named=found.hparams not in bound_in(node.body))
         self._inits.append(found)
 
     def leave_With(self, original: cst.With, updated: cst.With) -> Lines:
@@ -191,7 +193,7 @@ class _Scripts(LightningTransformer):
         plans = [self.file.trials[name] for name in names if name in self.file.trials]
         given = [arg for arg in updated.args if not self.symbols.is_context(arg.value)]
         if init is not None and self.symbols.method(updated):
-            return told(updated, init.hparams, self.symbols)
+            return told(updated, init, self.symbols)
         if init is None or len(plans) < len(names) or len(given) == len(updated.args):
             return updated
         every = [arguments(plan, init, [*bound, *given]) for plan in plans]

@@ -66,11 +66,11 @@ def test_another_trial_below_fit_gets_no_trial(tmp_path):
     assert "Trial(trial)" not in made
 
 
-def test_before_fit_the_trial_is_asked_for_hyperparameters(tmp_path):
+def test_before_fit_hyperparameters_are_not_the_contexts(tmp_path):
     made = script(
         tmp_path, first='        print(context.get_hparam("lr"), context.get_hparams())\n'
     )
-    assert "    print(trial.hparams.lr, dict(trial.hparams))\n" in made
+    assert '    print(HP["lr"], HP)\n' in made
     assert "MIGRATE" not in made
 
 
@@ -191,3 +191,28 @@ def test_a_script_that_trains_inside_of_another_block(contexts, block, after, tm
     made = rewritten(tmp_path, whole(text.replace("{", "{{").replace("}", "}}")))
     assert ("MIGRATE" not in made) is bool(after)
     assert after in made[made.index("def main") :]
+
+
+@pytest.mark.parametrize(
+    ("asked", "after"),
+    [
+        ("ctx.get_hparams().get('n', 1)", "hp.get('n', 1)"),
+        ("ctx.get_hparam('n')", "hp['n']"),
+        ("ctx.get_hparams()['n']", "hp['n']"),
+    ],
+)
+def test_before_fit_the_hyperparameters_are_those_of_init(asked, after, tmp_path):
+    lines = f"    print({asked})\n"
+    source = trial(("self.context.get_per_slot_batch_size()", "4"))
+    script = f"""
+from determined import pytorch
+
+def main(hp):
+    with pytorch.init(hparams=hp) as ctx:
+    {lines}        pytorch.Trainer(Trial(ctx), ctx).fit(max_length=pytorch.Batch(3))
+"""
+    made = rewritten(tmp_path, source + script)
+    assert f"def main(hp):\n    print({after})\n" in made
+    assert "MIGRATE" not in made
+    again = script.replace("    print(", "    hp = {}\n        print(")
+    assert "MIGRATE" in rewritten(tmp_path, source + again)
