@@ -244,7 +244,7 @@ trainer.current_epoch % validation_period["max_epochs"]
                 # as the last validation left it
                 trial.eval()
                 if trial.global_rank == 0:
-                    save(trial, trial.hparams.lr)
+                    save(trial, hparams["lr"])
             """,
             id="a context that is asked once all is trained",
         ),
