@@ -58,6 +58,9 @@ def lightning_config(path: Path, migration: Migration) -> FileResult:
     epochs = contents["trainer"].get("max_epochs")
     whole = Period(Unit.EPOCHS, epochs) if epochs else Period(Unit.BATCHES, batches - left)
     contents["trainer"].update(_validations(config, whole))
+    best = _best(config, family, migration)
+    if saving := _saving(config, whole, best, of_batch or 1):
+        contents["trainer"]["callbacks"] = saving
     cli = _for_open_module(contents, config, node, code, migration)
     text = yaml.safe_dump(contents, sort_keys=False)
     searched = sorted(config.hyperparameters.ranges())
@@ -72,7 +75,12 @@ def lightning_config(path: Path, migration: Migration) -> FileResult:
     elif batches and of_batch != 1:
         header += f"# max_steps counts the steps of optimizers, {of_batch} a batch\n"
     header += _of_validations(config, whole)
-    header += _of_checkpoints(config, of_batch or 1)
+    if best is None:
+        metric = config.raw["searcher"]["metric"]
+        header += (
+            f"# Determined kept the checkpoint of the best {metric}, too: as a ModelCheckpoint\n"
+        )
+        header += "# does that has the name by which it is logged for its monitor, and a mode\n"
     if config.seed is None and {"experiment_config", "experiment_seed"} & {*contents["model"]}:
         header += (
             f"# a cluster drew an experiment_seed, which {path.name} has not: 0 in its place\n"
@@ -204,16 +212,71 @@ def _trainer(config: ExperimentConfig) -> dict[str, Any]:
 
 
 def _validations(config: ExperimentConfig, whole: Period) -> dict[str, Any]:
-    """When Lightning validates; what it has learnt by the end is saved, validated or not."""
+    """When Lightning validates."""
     every = _validation(config, whole)
     if every == Period(Unit.EPOCHS, 1) or every.n < 1:
         return {}
-    flags: dict[str, Any] = {"check_val_every_n_epoch": every.n}
     if every.unit is Unit.BATCHES:
-        flags = {"val_check_interval": every.n, "check_val_every_n_epoch": None}
-    # By itself Lightning saves only after validations then.
-    saved = {"class_path": "ModelCheckpoint", "init_args": {"save_on_train_epoch_end": True}}
-    return {**flags, "callbacks": [saved]}
+        return {"val_check_interval": every.n, "check_val_every_n_epoch": None}
+    return {"check_val_every_n_epoch": every.n}
+
+
+def _best(
+    config: ExperimentConfig, family: Sequence[ast.ClassDef], migration: Migration
+) -> dict[str, Any] | None:
+    """The callback that keeps the best checkpoints; None if the metric may have another name.
+
+    It is empty where Determined kept none of them.
+    """
+    searcher, storage = config.raw["searcher"], config.raw.get("checkpoint_storage") or {}
+    kept, metric = storage.get("save_trial_best", 1), searcher.get("metric")
+    if kept < 1 or not metric or config.periods.checkpoint_policy == "none":
+        return {}
+    nodes = [each for node in family for each in ast.walk(node)]
+    names = {each.value for each in nodes if isinstance(each, ast.Constant)}
+    was = any(f"val_{metric}".encode() in file.before for file in migration.files)
+    monitor = f"val_{metric}" if f"val_{metric}" in names and not was else metric
+    # A metric that training has, too, may get its name as the module runs.
+    if monitor not in names or (monitor == metric and any(map(_is_prefix, nodes)) and not was):
+        return None
+    mode = "min" if searcher.get("smaller_is_better", True) else "max"
+    return _checkpoints(monitor=monitor, mode=mode, save_top_k=kept, filename="best-{epoch}-{step}")
+
+
+def _is_prefix(node: ast.AST) -> bool:
+    first = node.values[0] if isinstance(node, ast.JoinedStr) and node.values else None
+    return isinstance(first, ast.Constant) and first.value == "val_"
+
+
+def _checkpoints(**given: Any) -> dict[str, Any]:
+    return {"class_path": "ModelCheckpoint", **({"init_args": given} if given else {})}
+
+
+def _saving(
+    config: ExperimentConfig, whole: Period, best: dict[str, Any] | None, of_batch: int
+) -> list[dict[str, Any]]:
+    """The callbacks by which checkpoints are kept that Determined kept: the best and the latest.
+
+    What a module has learnt by the end is saved, validated or not.
+    """
+    every, validated = config.periods.checkpoint, _validation(config, whole)
+    period = every.period(config.global_batch_size)
+    latest = {} if validated == Period(Unit.EPOCHS, 1) else {"save_on_train_epoch_end": True}
+    made = [best] if best else []
+    is_validated = period.unit is validated.unit and not period.n % max(validated.n, 1)
+    if best and is_validated and not period.is_never:
+        # Behind each validation, and so with all that it changes.
+        best["init_args"]["save_last"] = True
+    elif not period.is_never and period != Period(Unit.EPOCHS, 1):
+        steps = of_batch * period.n // _accumulated(config) or 1
+        is_steps = period.unit is Unit.BATCHES
+        made.append(
+            _checkpoints(every_n_train_steps=steps)
+            if is_steps
+            else _checkpoints(every_n_epochs=period.n, save_on_train_epoch_end=True)
+        )
+    # Without any, Lightning has one of these of itself.
+    return [*made, _checkpoints(**latest)] if made or latest else []
 
 
 def _validation(config: ExperimentConfig, whole: Period) -> Period:
@@ -231,17 +294,6 @@ def _of_validations(config: ExperimentConfig, whole: Period) -> str:
     if config.periods.initial_validation:
         said += f"{comment('Determined validated before the first batch, too')}\n"
     return said
-
-
-def _of_checkpoints(config: ExperimentConfig, of_batch: int) -> str:
-    """A comment on checkpoints that Lightning makes none of by itself."""
-    every = config.periods.checkpoint.period(config.global_batch_size)
-    if every.is_never or every == Period(Unit.EPOCHS, 1):
-        return ""
-    flag = f"every_n_epochs={every.n}"
-    if every.unit is Unit.BATCHES:
-        flag = f"every_n_train_steps={of_batch * every.n // _accumulated(config) or 1}"
-    return f"# min_checkpoint_period: callbacks need a ModelCheckpoint({flag}, save_top_k=-1)\n"
 
 
 def _length(config: ExperimentConfig) -> dict[str, Any]:

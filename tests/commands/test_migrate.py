@@ -115,6 +115,8 @@ def test_the_config_of_lightning_cli(repository, capsys):
         "seed_everything: 7\n"
         "trainer:\n  devices: 1\n  num_sanity_val_steps: 0\n  max_epochs: 3\n"
         "  check_val_every_n_epoch: 3\n  callbacks:\n  - class_path: ModelCheckpoint\n"
+        "    init_args:\n      monitor: error\n      mode: min\n      save_top_k: 1\n"
+        "      filename: best-{epoch}-{step}\n  - class_path: ModelCheckpoint\n"
         "    init_args:\n      save_on_train_epoch_end: true\n"
         "model:\n  global_batch_size: 8\n"
     )

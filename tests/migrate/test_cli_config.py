@@ -259,18 +259,21 @@ def test_what_several_devices_need_is_in_the_config(slots, comment, tmp_path):
     assert trainer.get("strategy") == (UNUSED if comment and slots > 1 else None)
 
 
+EPOCHS = {"every_n_epochs": 2, "save_on_train_epoch_end": True}
+
+
 @pytest.mark.parametrize(
-    ("period", "aggregation", "flag"),
+    ("period", "aggregation", "flags"),
     [
-        ("", 1, ""),
-        ("min_checkpoint_period: {epochs: 1}", 1, ""),
-        ("min_checkpoint_period: {epochs: 2}", 1, "every_n_epochs=2"),
-        ("min_checkpoint_period: {batches: 12}", 1, "every_n_train_steps=12"),
-        ("min_checkpoint_period: {batches: 12}", 4, "every_n_train_steps=3"),
-        ("min_checkpoint_period: {records: 60}", 1, "every_n_train_steps=12"),
+        ("", 1, None),
+        ("min_checkpoint_period: {epochs: 1}", 1, None),
+        ("min_checkpoint_period: {epochs: 2}", 1, EPOCHS),
+        ("min_checkpoint_period: {batches: 12}", 1, {"every_n_train_steps": 12}),
+        ("min_checkpoint_period: {batches: 12}", 4, {"every_n_train_steps": 3}),
+        ("min_checkpoint_period: {records: 60}", 1, {"every_n_train_steps": 12}),
     ],
 )
-def test_checkpoints_that_lightning_does_not_make_are_named(period, aggregation, flag, tmp_path):
+def test_checkpoints_are_written_when_they_were(period, aggregation, flags, tmp_path):
     conf = tmp_path / "const.yaml"
     conf.write_text(
         "searcher: {name: single, metric: x, max_length: {epochs: 3}}\n"
@@ -278,5 +281,60 @@ def test_checkpoints_that_lightning_does_not_make_are_named(period, aggregation,
         f"optimizations: {{aggregation_frequency: {aggregation}}}\n"
     )
     text = lightning_config(conf, Migration([])).after.decode()
-    said = f"# min_checkpoint_period: callbacks need a ModelCheckpoint({flag}, save_top_k=-1)\n"
-    assert (said in text) is bool(flag) and text.count("min_checkpoint_period") == bool(flag)
+    saving = yaml.safe_load(text)["trainer"]["callbacks"]
+    last = {"save_on_train_epoch_end": True}
+    assert [each["init_args"] for each in saving] == ([] if flags is None else [flags]) + [last]
+
+
+EVALUATING = """\
+    def validation_step(self, batch, batch_idx):
+        self.log({0}, 1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("logged", "was", "more", "kept"),
+    [
+        ('"x"', "", "", {"monitor": "x", "mode": "min", "save_top_k": 1}),
+        ('"val_x"', "", "", {"monitor": "val_x", "mode": "min", "save_top_k": 1}),
+        # It was a metric of its own.
+        (
+            '"val_x", self.log("x", 1)',
+            "val_x",
+            "",
+            {"monitor": "x", "mode": "min", "save_top_k": 1},
+        ),
+        ('"y"', "", "", None),
+        ('f"val_{name}" if name == "x" else name', "", "", None),
+        ('"x"', "", "checkpoint_policy: none", {}),
+        (
+            '"x"',
+            "",
+            "checkpoint_storage: {type: shared_fs, host_path: /tmp, save_trial_best: 0}",
+            {},
+        ),
+        (
+            '"x"',
+            "",
+            "checkpoint_storage: {type: shared_fs, host_path: /tmp, save_trial_best: 2}\n"
+            "min_validation_period: {batches: 4}\nmin_checkpoint_period: {batches: 8}",
+            {"monitor": "x", "mode": "min", "save_top_k": 2, "save_last": True},
+        ),
+    ],
+)
+def test_the_best_checkpoints_are_kept_as_well(logged, was, more, kept, tmp_path):
+    path = tmp_path / "const.yaml"
+    path.write_text(
+        f"searcher: {{name: single, metric: x, max_length: {{batches: 30}}}}\n{more}\n"
+        "hyperparameters: {global_batch_size: 5}\n"
+    )
+    text = f"{MODULE.format('True', 'self.g')}{EVALUATING.format(logged)}".encode()
+    file = FileResult(tmp_path / "model_def.py", was.encode(), text, trials=("T",))
+    after = lightning_config(path, Migration([file])).after.decode()
+    saving = [each["init_args"] for each in yaml.safe_load(after)["trainer"]["callbacks"]]
+    best = [
+        {n: v for n, v in each.items() if n != "filename"} for each in saving if "monitor" in each
+    ]
+    assert best == ([kept] if kept else [])
+    assert ("# Determined kept the checkpoint of the best x, too" in after) is (kept is None)
+    assert saving[-1] == {"save_on_train_epoch_end": True}

@@ -101,7 +101,8 @@ def test_it_goes_on_with_hyperparameters_that_have_no_name(
 
     try:
         run("fit")
-        (path,) = tmp_path.glob("**/*.ckpt")
+        assert len([*tmp_path.glob("**/best-*.ckpt")]) == 1
+        (path,) = tmp_path.glob("**/epoch=*.ckpt")
         again = run("fit", "--ckpt_path", str(path), "--trainer.max_epochs=2")
         assert (again.current_epoch, again.global_step) == (2, 4)
         run("validate", "--ckpt_path", str(path))
