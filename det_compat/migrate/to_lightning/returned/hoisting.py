@@ -62,7 +62,9 @@ class _Wrapped:
 
     def given(self, call: cst.Call) -> list[cst.Arg]:
         """What a call is given beside what it wraps."""
-        return [*call.args[1:]] if self.function is None else given_to(call, self.function)
+        if self.function is None:
+            return [*call.args[1:]]
+        return given_to(call, self.function, self.symbols)
 
     def is_asked_by(self, owner: str, own: str) -> bool:
         """Whether a call of a method, or function, has all that it wraps with."""

@@ -10,6 +10,9 @@ from det_compat.migrate.to_lightning.optimization.wrapping import KEPT, WRAPPING
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.symbols import Symbols
 
+#: What may as well be asked of a context where a function is called.
+_ASKING = ("get_hparam", "get_hparams")
+
 
 def results_of(function: cst.FunctionDef, symbols: Symbols) -> list[cst.Call | None]:
     """The calls that wrap what a function returns, part by part; one of several that are alike."""
@@ -46,7 +49,7 @@ def wraps_of(function: cst.FunctionDef, symbols: Symbols) -> list[list[cst.Call]
         and bool(call.args)
         and not call.args[0].star
         and syntax.argument(call, 0, WRAPPING[symbols.method(call)]) is call.args[0].value
-        and not any(syntax.names_in(arg.value) & local for arg in given_to(call, function))
+        and not any(syntax.names_in(arg.value) & local for arg in given_to(call, function, symbols))
         for call in calls
     )
     ways = [{_way(call, function, symbols) for call in wraps} for wraps in found]
@@ -70,7 +73,7 @@ def keeps(method: cst.FunctionDef, target: str) -> bool:
 
 
 def _way(call: cst.Call, function: cst.FunctionDef, symbols: Symbols) -> str:
-    given = (syntax.code(arg) for arg in syntax.without_commas(given_to(call, function)))
+    given = (syntax.code(arg) for arg in syntax.without_commas(given_to(call, function, symbols)))
     return ", ".join((symbols.method(call), *given))
 
 
@@ -97,7 +100,7 @@ def names_of(function: cst.FunctionDef) -> list[str]:
     return found[0] if found and all(names == found[0] for names in found) else []
 
 
-def given_to(call: cst.Call, function: cst.FunctionDef) -> list[cst.Arg]:
+def given_to(call: cst.Call, function: cst.FunctionDef, symbols: Symbols) -> list[cst.Arg]:
     """What a call is given beside what it wraps, with what the function's variables are set to.
 
     What the function returns beside it has a name where it is called.
@@ -110,7 +113,8 @@ def given_to(call: cst.Call, function: cst.FunctionDef) -> list[cst.Arg]:
         value = known.get(syntax.code(node))
         if not isinstance(node, cst.Name):
             return syntax.each(node, cst.Name, inlined)
-        if value is None or any(syntax.find(value, cst.Call)):
+        calls = [] if value is None else [*syntax.find(value, cst.Call)]
+        if value is None or not all(symbols.method(call) in _ASKING for call in calls):
             return node
         value = inlined(value.deep_clone())
         if isinstance(value, (cst.BooleanOperation, cst.IfExp, cst.Lambda)):

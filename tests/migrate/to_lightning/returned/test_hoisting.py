@@ -510,3 +510,26 @@ def test_what_a_function_of_a_function_returns_is_nothing_of_its_own(tmp_path):
     made = rewritten(tmp_path, trial(change, header=made_by))
     assert "MIGRATE" not in made
     assert '{"scheduler": decay, "interval": "step"}' in method(made, "configure_optimizers")
+
+
+def test_a_mixin_wraps_with_what_the_context_says(tmp_path):
+    mixin = """
+class Poly:
+    def add_poly(self, optimizer):
+        mode = self.context.get_hparam("mode")
+        decay = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+        return self.context.wrap_lr_scheduler(
+            decay,
+            LRScheduler.StepMode.STEP_EVERY_BATCH
+            if mode == "batch"
+            else LRScheduler.StepMode.STEP_EVERY_EPOCH,
+        )
+
+
+"""
+    change = (OPT, f"{OPT}\n        self.decay = self.add_poly(self.opt)")
+    mixed = ("class Trial(PyTorchTrial)", "class Trial(Poly, PyTorchTrial)")
+    made = rewritten(tmp_path, trial(change, mixed, header=HEADER + mixin))
+    assert "MIGRATE" not in made
+    assert "        return decay\n" in made
+    assert 'if self.hparams.mode == "batch"' in made
