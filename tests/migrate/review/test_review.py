@@ -366,7 +366,7 @@ def test_what_was_right_before_is_looked_at(
             "class T: ...\n",
             "class T(pl.LightningModule): ...\n",
             "def load(path):\n    return torch.load(path)['models_state_dict'][0]\n\n\n"
-            "def save(net, path):\n    torch.save({'models_state_dict': [net.state_dict()]}, path)\n",
+            "def save(net, path):\n    torch.save({'models_state_dict': [net]}, path)\n",
             [
                 "new checkpoints have no models_state_dict: their state_dict has the weights, named"
                 " by attributes of the module: return torch.load(path)['models_state_dict'][0]"
