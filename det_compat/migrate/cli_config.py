@@ -74,6 +74,11 @@ def lightning_config(path: Path, migration: Migration) -> FileResult:
         header += f"{comment(_STEPS[any(map(_has_several, family))])}\n"
     elif batches and of_batch != 1:
         header += f"# max_steps counts the steps of optimizers, {of_batch} a batch\n"
+    if batches and not accumulates(family) and (every := _accumulated(config)) > 1:
+        steps = batches // every
+        header += (
+            f"# {every} batches made one step: max_steps is {steps} for a module that does so\n"
+        )
     header += _of_validations(config, whole)
     if best is None:
         metric = config.raw["searcher"]["metric"]

@@ -338,3 +338,19 @@ def test_the_best_checkpoints_are_kept_as_well(logged, was, more, kept, tmp_path
     assert best == ([kept] if kept else [])
     assert ("# Determined kept the checkpoint of the best x, too" in after) is (kept is None)
     assert saving[-1] == {"save_on_train_epoch_end": True}
+
+
+@pytest.mark.parametrize("accumulates", [True, False])
+def test_steps_of_a_module_that_is_to_accumulate_are_spoken_of(accumulates, tmp_path):
+    path = tmp_path / "const.yaml"
+    path.write_text(
+        "searcher: {name: single, metric: x, max_length: {batches: 30}}\n"
+        "optimizations: {aggregation_frequency: 3}\n"
+    )
+    init = "self, accumulate_grad_batches=3" if accumulates else "self"
+    text = MODULE.format("False", "self.g").replace("(self)", f"({init})", 1).encode()
+    file = FileResult(tmp_path / "model_def.py", b"", text, trials=("T",))
+    after = lightning_config(path, Migration([file])).after.decode()
+    said = "# 3 batches made one step: max_steps is 10 for a module that does so\n"
+    assert (said in after) is not accumulates
+    assert yaml.safe_load(after)["trainer"]["max_steps"] == (10 if accumulates else 30)
