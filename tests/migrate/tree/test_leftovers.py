@@ -119,11 +119,11 @@ def test_older_trials_of_several_files_stay_whole(tmp_path):
         "    def build_training_data_loader(self):\n        return DataLoader([])\n\n"
         "    def build_validation_data_loader(self):\n        return DataLoader([])\n\n"
         "    def evaluate_batch(self, batch, model):\n        return {'a': model(batch).sum()}\n\n"
-        "    def train_batch(self, batch, model, epoch_idx, batch_idx):\n"
-        "        return super().train_batch(batch, model, epoch_idx, batch_idx)\n"
+        "    def create_lr_scheduler(self, optimizer):\n"
+        "        return super().create_lr_scheduler(optimizer)\n"
     )
     made = rewritten(tmp_path, heir)
-    assert "# MIGRATE: Trial calls train_batch or create_lr_scheduler of its base" in made
+    assert "# MIGRATE: Trial calls create_lr_scheduler of its base" in made
     assert "        return torch.nn.Linear(self.hp('n'), 1)\n" in made
     assert rewritten(tmp_path, made) == made
     base = (tmp_path / "base.py").read_text()
