@@ -154,7 +154,7 @@ class _Rewriting:
         body = [made for line in syntax.body_of(self._node) for made in self._made_of(line)]
         if "__init__" not in self._here and self._family.wraps:
             body = _below_fields(self._init(self._new_init()), body)
-        if not self._family.wraps and self._adds_scheduler():
+        if "__init__" not in self._here and self._adds_scheduler:
             body = _below_fields(self._with_scheduler(), body)
         if made := self._batch_methods():
             body.extend(made)
@@ -175,18 +175,24 @@ class _Rewriting:
         }
         return with_attributes(syntax.with_body(self._node, body), self._file, kept)
 
+    @property
     def _adds_scheduler(self) -> bool:
         """Whether the class has an LR scheduler, and the base that wraps all else has none."""
-        name = "create_lr_scheduler"
-        return (
-            bool(self._family.trained) and name in self._here and name not in self._family.trained
-        )
+        name, trained = "create_lr_scheduler", self._family.trained
+        is_new = name in self._here and name not in trained
+        return bool(trained) and is_new and not self._family.wraps
 
     def _with_scheduler(self) -> cst.FunctionDef:
-        init = syntax.body_of(self._new_init()) or syntax.statements("super().__init__(context)\n")
-        extra = ", context.get_hparams()" if _takes(self._here["create_lr_scheduler"], 2) else ""
-        text = f"self.{self._scheduler} = self.create_lr_scheduler(self.{self._optimizer}{extra})\n"
-        return syntax.with_body(self._new_init(), [*init, *syntax.statements(text)])
+        # The base that wraps all else has an __init__, or gets one for that.
+        init = syntax.statements("super().__init__(context)\n")
+        return syntax.with_body(self._new_init(), [*init, self._scheduling("context")])
+
+    def _scheduling(self, context: str) -> cst.BaseStatement:
+        """The statement that makes the LR scheduler, once there is an optimizer."""
+        takes = _takes(self._here["create_lr_scheduler"], 2)
+        extra = f", {context}.get_hparams()" if takes else ""
+        text = f"self.{self._scheduler} = self.create_lr_scheduler(self.{self._optimizer}{extra})"
+        return syntax.statement(text)
 
     def _decides_on_clipping(self) -> bool:
         """Whether the class clips otherwise than its base, or trains and has no base that does."""
@@ -277,7 +283,8 @@ class _Rewriting:
         wraps = syntax.statements("".join(f"{text}\n" for text in made))
         if wraps and (lines or len(after) > 1):
             wraps[0] = wraps[0].with_changes(leading_lines=[cst.EmptyLine(indent=False)])
-        return syntax.with_body(init, [*lines[:at], *after, *lines[at:], *wraps])
+        end = [*wraps, *([self._scheduling(context)] if self._adds_scheduler else [])]
+        return syntax.with_body(init, [*lines[:at], *after, *lines[at:], *end])
 
     def _keeps_context(self, lines: list[cst.BaseStatement], own: str) -> bool:
         """Whether ``__init__`` keeps the context under its usual name."""

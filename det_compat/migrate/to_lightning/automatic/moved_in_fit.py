@@ -33,6 +33,10 @@ def moved_in_fit(
         return syntax.with_body(method, early)
     if condition:
         made = syntax.with_body(method, guarding.block(syntax.body_of(method)))
+        # What goes on with what has not moved would find it as no validation left it.
+        is_half = asked_without(made.body, condition) & {*guarding.left(method.body)}
+        if is_half and (early := guarding.with_early_end(syntax.body_of(method), ends=True)):
+            return syntax.with_body(method, early)
     # What a method has another one move is said above that one.
     left = {name for name in guarding.left(made.body) if name not in own}
     return marked(made, _LEFT.format(", ".join(sorted(left)))) if left else made
@@ -110,10 +114,12 @@ class _Guarding:
             for each in node.children:
                 yield from self.left(each)
 
-    def with_early_end(self, body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
+    def with_early_end(
+        self, body: Sequence[cst.BaseStatement], *, ends: bool = False
+    ) -> list[cst.BaseStatement]:
         """A body that ends where it moves something, if nothing else comes behind; else nothing.
 
-        What moves may end it by itself, so that no block of it can wait.
+        What moves may end it by itself, so that no block of it can wait; or it ``ends`` anyway.
         """
         at = next((i for i, line in enumerate(body) if any(self.left(line))), len(body))
         rest = body[at:]
@@ -122,7 +128,7 @@ class _Guarding:
             n for line in rest for s, _ in smalls(line) for n, _ in stored_by(s, self._method)
         }
         calls = [syntax.code(c.func) for line in rest for c in syntax.find(line, cst.Call)]
-        if not returns or any(each.value is not None for each in returns):
+        if not (returns or ends) or any(each.value is not None for each in returns):
             return []
         if any(name.rpartition(".")[2] in _LOGGING for name in calls):
             return []

@@ -384,9 +384,17 @@ def test_a_callback_elsewhere_moves_what_a_trial_reads_in_training(tmp_path):
             "stopper",
             id="its result is used",
         ),
-        pytest.param(
-            following("print(self.kept(error))", KEPT), "best", id="its own method's is used"
-        ),
+    ],
+)
+def test_what_cannot_wait_is_marked(tmp_path, source, name):
+    said = f"# MIGRATE: Trainer.validate moves {name} here, too, which training goes by"
+    assert said in rewritten(tmp_path, source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(following("print(self.kept(error))", KEPT), id="its own method's is used"),
         pytest.param(
             following("pass\n\n", KEPT)
             .replace("Following(self.opt)", "Heir(self.opt)")
@@ -395,11 +403,23 @@ def test_a_callback_elsewhere_moves_what_a_trial_reads_in_training(tmp_path):
                 "\n\nclass Heir(Following):\n    def on_validation_end(self, metrics):\n"
                 "        print(self.kept(metrics['error']))\n\n\nclass Trial",
             ),
-            "kept",
             id="its base's is used",
         ),
     ],
 )
-def test_what_cannot_wait_is_marked(tmp_path, source, name):
-    said = f"# MIGRATE: Trainer.validate moves {name} here, too, which training goes by"
-    assert said in rewritten(tmp_path, source)
+def test_a_hook_that_goes_on_with_what_moves_ends_in_its_place(tmp_path, source):
+    made = rewritten(tmp_path, source)
+    assert "MIGRATE" not in made
+    assert 'if trainer.state.fn != "fit":\n            return\n        print(self.kept(' in made
+
+
+def test_what_goes_on_with_what_has_not_moved_does_not_run(tmp_path):
+    made = rewritten(
+        tmp_path,
+        waiting(
+            f"self.bad += 1\nprint(1 / self.bad)\nif self.bad >= 2:\n    {STOP}",
+        ),
+    )
+    assert "MIGRATE" not in made
+    end = '        if trainer.state.fn != "fit":\n            return\n'
+    assert f"{end}        self.bad += 1\n        print(1 / self.bad)\n" in made
