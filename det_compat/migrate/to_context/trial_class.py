@@ -179,7 +179,7 @@ class _Rewriting:
     def _adds_scheduler(self) -> bool:
         """Whether the class has an LR scheduler, and the base that wraps all else has none."""
         name, trained = "create_lr_scheduler", self._family.trained
-        is_new = name in self._here and name not in trained
+        is_new = name in self._here and name not in trained and not makes_none(self._here[name])
         return bool(trained) and is_new and not self._family.wraps
 
     def _with_scheduler(self) -> cst.FunctionDef:
@@ -231,7 +231,8 @@ class _Rewriting:
             return train_batch(line, self._own, **self._names)
         if name in ("evaluate_batch", "evaluate_full_dataset"):
             return [without_model(line, self._model)]
-        if name == "create_lr_scheduler" and self._family.wraps and makes_none(line):
+        is_idle = self._family.wraps or name not in self._family.trained
+        if name == "create_lr_scheduler" and is_idle and makes_none(line):
             return []
         if name == "create_lr_scheduler":
             return [with_plain_scheduler(line, self._file, is_apart=self._is_spread)]

@@ -123,6 +123,7 @@ def test_a_base_that_is_a_trial_itself_wraps_for_its_heirs(tmp_path):
     assert "__init__" not in heir
 
 
+INIT_OF_BASE = "    def __init__(self, context):\n        self.context = context\n\n"
 WHOLE = f"{BASE}\n{HEIR[HEIR.index('    def build') :]}"
 
 
@@ -162,6 +163,41 @@ def test_an_heir_of_a_whole_trial_sets_what_its_model_needs_before_it_is_built(
     assert "self.context." not in method(made, "__init__") or order == "base first"
     assert ("the model of Trial was built after its own __init__" in base + made) is (not order)
     assert ("context.wrap_model(self.build_model())" in base) is bool(order)
+
+
+UNSCHEDULED = "".join(
+    WHOLE.partition("    def create_lr_scheduler")[i]
+    if i == 0
+    else "    def build_training" + WHOLE.partition("    def build_training")[2]
+    for i in (0, 2)
+)
+ADDED = """
+    def create_lr_scheduler(self, optimizer):
+        return LRScheduler(torch.optim.lr_scheduler.StepLR(optimizer, 2), step_every_batch=True)
+"""
+
+
+@pytest.mark.parametrize("has_init", [True, False])
+@pytest.mark.parametrize(
+    ("own", "lines"),
+    [
+        ("    name = 'heir'\n", ["super().__init__(context)"]),
+        (INIT.rstrip() + "\n", ["super().__init__(context)", "self.n = 2"]),
+        (INIT.replace("2", "self.context.get_hparam('n')").rstrip() + "\n", None),
+    ],
+)
+def test_an_heir_may_add_an_lr_scheduler(has_init, own, lines, tmp_path):
+    base = UNSCHEDULED if has_init else UNSCHEDULED.replace(INIT_OF_BASE, "")
+    heir = f"{HEIR[: HEIR.index('    def build')]}{own}{ADDED}".replace(
+        "import torch\n", "import torch\nfrom determined.pytorch import LRScheduler\n"
+    )
+    made_base, made = of_family(tmp_path, heir, base)
+    assert "context.wrap_model(self.build_model())" in made_base
+    init = [line.strip() for line in method(made, "__init__").splitlines()[1:] if line.strip()]
+    init = [line for line in init if line != "self.context = context"]
+    assert init[-1] == "self.lr_scheduler = self.create_lr_scheduler(self.opt)"
+    assert lines is None or init[:-1] == lines
+    assert "MIGRATE" not in made_base + made
 
 
 def test_what_an_heir_sets_is_there_when_a_method_of_its_base_builds(tmp_path):

@@ -89,6 +89,10 @@ _BEGINS = "# Lightning goes on inside of an epoch with the first batches of a lo
 _STEPS = "max_steps counts the steps of each optimizer, of which there are several"
 _ACCUMULATES = "the gradients of {0} batches went into one step, and the trial steps after each"
 _COUNTS = "Lightning counts steps of {0} batches each here, where batches were counted"
+_STARTS_LATER = (
+    "Lightning calls on_fit_start of callbacks after this, and Determined had called "
+    "on_trial_startup before: do in setup() what a validation needs"
+)
 _POLICY = (
     "which validations a checkpoint follows is known at run time, and Lightning keeps the last: "
     "give callbacks a ModelCheckpoint for others"
@@ -414,9 +418,13 @@ class _Scripts(LightningTransformer):
         trial = ensure_type(syntax.expression(fit), cst.Call).args[0].value
         condition = before_the_first(self._given(call) or {})
         text = f"{name}.validate({syntax.code(trial)}, verbose=False)"
-        if condition in ("", "True"):
-            return [syntax.statement(text)] if condition else []
-        return syntax.statements(f"if {condition}:\n    {text}\n")
+        if not condition:
+            return []
+        if condition != "True":
+            text = f"if {condition}:\n    {text}\n"
+        (line,) = syntax.statements(f"{text}\n")
+        is_early = any("def on_trial_startup(" in t for t in self.file.elsewhere.texts.values())
+        return [marked(line, _STARTS_LATER) if is_early else line]
 
     def _length(self, length: cst.BaseExpression, aggregation: str) -> str:
         unit, number = self._lengths.unit(length)

@@ -1364,3 +1364,25 @@ def test_a_trial_that_trains_again_is_said_to_be_in_training_mode(tmp_path):
     made = script(tmp_path, before)
     assert "eval()\n" not in made
     assert made.count("# MIGRATE: models are in training mode below this") == 1
+
+
+@pytest.mark.parametrize("hook", ["on_trial_startup", "on_training_start"])
+def test_a_callback_that_starts_behind_the_first_validation_is_spoken_of(
+    hook: str, tmp_path: Path
+) -> None:
+    before = f"""
+    class Starting(pytorch.PyTorchCallback):
+        def {hook}(self, *args):
+            self.started = True
+
+
+    def main():
+        with pytorch.init() as context:
+            trial = Trial(context)
+            trainer = pytorch.Trainer(trial, context)
+            trainer.fit(max_length=pytorch.Epoch(1), step_zero_validation=True)
+    """
+    made = script(tmp_path, before)
+    said = "# MIGRATE: Lightning calls on_fit_start of callbacks after this"
+    assert (said in made) is (hook == "on_trial_startup")
+    assert "    trainer.validate(trial, verbose=False)\n    trainer.fit(trial)" in made
