@@ -226,6 +226,9 @@ def _validations(config: ExperimentConfig, whole: Period) -> dict[str, Any]:
     return {"check_val_every_n_epoch": every.n}
 
 
+_TRAINING = ("training_step", "train_batch")
+
+
 def _best(
     config: ExperimentConfig, family: Sequence[ast.ClassDef], migration: Migration
 ) -> dict[str, Any] | None:
@@ -237,7 +240,10 @@ def _best(
     kept, metric = storage.get("save_trial_best", 1), searcher.get("metric")
     if kept < 1 or not metric or config.periods.checkpoint_policy == "none":
         return {}
-    nodes = [each for node in family for each in ast.walk(node)]
+    # What training alone logs is another metric, whatever it is called.
+    lines = (line for node in family for line in node.body)
+    others = (line for line in lines if getattr(line, "name", "") not in _TRAINING)
+    nodes = [each for line in others for each in ast.walk(line)]
     names = {each.value for each in nodes if isinstance(each, ast.Constant)}
     was = any(f"val_{metric}".encode() in file.before for file in migration.files)
     monitor = f"val_{metric}" if f"val_{metric}" in names and not was else metric

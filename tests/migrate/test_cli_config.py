@@ -305,6 +305,7 @@ EVALUATING = """\
             {"monitor": "x", "mode": "min", "save_top_k": 1},
         ),
         ('"y"', "", "", None),
+        ('"y", 1)\n\n    def training_step(self): self.log("x"', "", "", None),
         ('f"val_{name}" if name == "x" else name', "", "", None),
         ('"x"', "", "checkpoint_policy: none", {}),
         (
