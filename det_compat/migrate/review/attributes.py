@@ -67,6 +67,7 @@ def too_early(after: Code, text: Text) -> Iterator[Finding]:
 
 _LOADERS = ("train_dataloader", "val_dataloader")
 _STEPS = ("train_batch", "evaluate_batch", "training_step", "validation_step")
+_NONE_YET = "{} needs a Trainer, and there is none yet: {}"
 #: What a module has for these asks its Trainer.
 _BY_TRAINER = frozenset({"manual_backward", "optimizers", "lr_schedulers"})
 
@@ -100,7 +101,11 @@ def never_fitted(after: Code, text: Text) -> Iterator[Finding]:
         )
         is_own = given in ("self", "super()")
         if not is_own and id(each) not in inside and not is_fitted:
-            yield Finding(each.lineno, f"{each.attr} needs a Trainer, and there is none yet")
+            way = "set that of the module to pl.Trainer(devices=1)"
+            said = _NONE_YET.format(
+                each.attr, way if each.attr in _LOADERS else "only fit() calls it"
+            )
+            yield Finding(each.lineno, said)
 
 
 def _around(node: ast.expr, text: Text) -> ast.FunctionDef | None:

@@ -220,7 +220,10 @@ def comments(folder: Path, before: str, after: str, **others: str) -> list[str]:
                 trainer.fit(module)
                 module.train_dataloader()
             """,
-            ["train_dataloader needs a Trainer, and there is none yet: T().train_dataloader()"],
+            [
+                "train_dataloader needs a Trainer, and there is none yet: set that of the module to"
+                " pl.Trainer(devices=1): T().train_dataloader()"
+            ],
             id="loaders that a test asks for without a Trainer",
         ),
         pytest.param(
@@ -267,7 +270,10 @@ def comments(folder: Path, before: str, after: str, **others: str) -> list[str]:
                 trainer.fit(module)
                 module.train_batch(1, 0)
             """,
-            ["train_batch needs a Trainer, and there is none yet: trial.train_batch(1, 0)"],
+            [
+                "train_batch needs a Trainer, and there is none yet: only fit() calls it: "
+                "trial.train_batch(1, 0)"
+            ],
             id="a step that a test takes without a Trainer",
         ),
         pytest.param(
