@@ -28,6 +28,7 @@ _CLIPS, _NONE = "ClipGrads", cst.Name("None")
 _WRAPS = re.compile(rb"\.(_?Model|wrap_model)\(")
 #: What returns something else afterwards, which no heir may add to.
 _ASKS_BASE = re.compile(r"super\([^)]*\)\.create_lr_scheduler\(")
+_MODE = re.compile(r"[\w.]*\bStepMode\.\w+")
 _EXTENDS = re.compile(r"super\([^)]*\)\.train_batch\(")
 
 
@@ -44,6 +45,7 @@ class Family:
         wraps: whether its own ``__init__`` is the last that runs.
         clip: the method by which each class clips gradients; ``""`` if the one that trains does.
         extends: whether an heir adds to ``train_batch`` of its base.
+        steps_apart: whether the LR schedulers of its classes have different step modes, all known.
         problem: why it stays as it was.
     """
 
@@ -54,6 +56,7 @@ class Family:
     wraps: bool = True
     clip: str = ""
     extends: bool = False
+    steps_apart: bool = False
     problem: str = ""
 
     @property
@@ -121,6 +124,7 @@ class Families:
             wraps=scope in self._old and whole is None,
             clip=self._clip([*relatives.values()]),
             extends=any(_EXTENDS.search(syntax.code(each)) for each in relatives.values()),
+            steps_apart=_step_apart([*map(syntax.methods, relatives.values())]),
             problem=self._problem(relatives) if len(relatives) > 1 else "",
         )
 
@@ -179,6 +183,17 @@ def _clips_plainly(build: cst.FunctionDef) -> bool:
     made = last.value if isinstance(last, cst.Return) else None
     is_one = syntax.code(build).count(_CLIPS) < 2 and len(syntax.returns(build)) == 1
     return is_one and isinstance(made, cst.Dict) and not syntax.local_names(build)
+
+
+def _step_apart(classes: Sequence[Mapping[str, cst.FunctionDef]]) -> bool:
+    """Whether the LR schedulers of some classes have different step modes, which they say."""
+    made = [each["create_lr_scheduler"] for each in classes if "create_lr_scheduler" in each]
+    values = [each.value for create in made for each in syntax.returns(create)]
+    calls = [each for each in values if isinstance(each, cst.Call)]
+    modes = [syntax.argument(each, 1, "step_mode") for each in calls]
+    texts = ["" if mode is None else syntax.code(mode) for mode in modes]
+    is_said = len(made) == len(values) == len(calls) and all(map(_MODE.fullmatch, texts))
+    return is_said and len({text.rpartition(".")[2] for text in texts}) > 1
 
 
 def _together(classes: Iterable[Mapping[str, cst.FunctionDef]]) -> dict[str, cst.FunctionDef]:

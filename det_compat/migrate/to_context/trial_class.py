@@ -118,6 +118,7 @@ class _Rewriting:
             "lr_scheduler", "trial_scheduler", made_by="create_lr_scheduler"
         )
         self._optimizer = next(n for n in ("opt", "trial_opt") if n not in taken)
+        self._mode = next(n for n in ("step_mode", "scheduler_step_mode") if n not in taken)
         self._loaders = next(n for n in ("loaders", "data_loaders") if n not in taken)
         self._clip = f"self.{self._family.clip}" if self._family.clip else ""
         build = self._own.get("build_callbacks")
@@ -156,6 +157,10 @@ class _Rewriting:
             body = _below_fields(self._init(self._new_init()), body)
         if "__init__" not in self._here and self._adds_scheduler:
             body = _below_fields(self._with_scheduler(), body)
+        create = self._here.get("create_lr_scheduler") if self._family.steps_apart else None
+        if create is not None:
+            _, _, mode = (step_mode(create, self._file) or "").partition("=")
+            body.insert(syntax.has_docstring(body), syntax.statement(f"{self._mode} = {mode}"))
         if made := self._batch_methods():
             body.extend(made)
             self._file.imports.new.add("import torch")
@@ -191,8 +196,10 @@ class _Rewriting:
         """The statement that makes the LR scheduler, once there is an optimizer."""
         takes = _takes(self._here["create_lr_scheduler"], 2)
         extra = f", {context}.get_hparams()" if takes else ""
-        text = f"self.{self._scheduler} = self.create_lr_scheduler(self.{self._optimizer}{extra})"
-        return syntax.statement(text)
+        made = f"self.create_lr_scheduler(self.{self._optimizer}{extra})"
+        if self._family.steps_apart:
+            made = f"{context}.wrap_lr_scheduler({made}, step_mode=self.{self._mode})"
+        return syntax.statement(f"self.{self._scheduler} = {made}")
 
     def _decides_on_clipping(self) -> bool:
         """Whether the class clips otherwise than its base, or trains and has no base that does."""
@@ -235,7 +242,8 @@ class _Rewriting:
         if name == "create_lr_scheduler" and is_idle and makes_none(line):
             return []
         if name == "create_lr_scheduler":
-            return [with_plain_scheduler(line, self._file, is_apart=self._is_spread)]
+            is_apart = self._is_spread and not self._family.steps_apart
+            return [with_plain_scheduler(line, self._file, is_apart=is_apart)]
         is_asked = any(syntax.has_attribute(each, name) for each in self._relatives)
         if name == "batch_size" and self._older.is_standard and not is_asked:
             # The contract asked for this method, and nothing calls it: loaders know their size.
@@ -347,6 +355,8 @@ class _Rewriting:
         if create is None or makes_none(create):
             return made
         mode = "" if self._is_spread else step_mode(create, self._file)
+        if self._family.steps_apart:
+            mode = f"step_mode={own}.{self._mode}"
         given = f", {hparams}" if _takes(create, 2) else ""
         text = f"{own}.create_lr_scheduler({own}.{optimizer}{given})"
         text = f"{context}.wrap_lr_scheduler({text}, {mode})" if mode else text

@@ -165,6 +165,30 @@ def test_an_heir_of_a_whole_trial_sets_what_its_model_needs_before_it_is_built(
     assert ("context.wrap_model(self.build_model())" in base) is bool(order)
 
 
+OFTEN = """
+    def create_lr_scheduler(self, optimizer):
+        scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+        return LRScheduler(scheduler, LRScheduler.StepMode.STEP_EVERY_BATCH)
+"""
+
+
+@pytest.mark.parametrize("start", ["    name = 'heir'\n", HEIR[HEIR.index("    def build") :]])
+def test_an_heir_may_step_its_lr_scheduler_otherwise(start, tmp_path):
+    whole = WHOLE if "name" in start else BASE
+    heir = f"{HEIR[: HEIR.index('    def build')]}{start}{OFTEN}".replace(
+        "import torch\n", "import torch\nfrom determined.pytorch import LRScheduler\n"
+    )
+    base, made = of_family(tmp_path, heir, whole)
+    assert "MIGRATE" not in base + made
+    assert "    step_mode = LRScheduler.StepMode.STEP_EVERY_EPOCH\n" in base
+    assert "    step_mode = LRScheduler.StepMode.STEP_EVERY_BATCH\n" in made
+    wrapper = base if "name" in start else made
+    assert "create_lr_scheduler(self.opt), step_mode=self.step_mode" in " ".join(wrapper.split())
+    base, made = of_family(tmp_path, heir, whole, to="lightning")
+    assert "MIGRATE" not in base + made
+    assert '    step_mode = "STEP_EVERY_BATCH"\n' in made
+
+
 UNSCHEDULED = "".join(
     WHOLE.partition("    def create_lr_scheduler")[i]
     if i == 0
