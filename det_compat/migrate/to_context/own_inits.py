@@ -12,6 +12,7 @@ import libcst as cst
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
 
+_BY_NAME = ("getattr", "hasattr", "vars", "operator.attrgetter")
 _BUILDS = ("build_model", "optimizer", "create_lr_scheduler")
 
 
@@ -91,7 +92,9 @@ def _needed(classes: Sequence[Mapping[str, cst.FunctionDef]]) -> set[str]:
         name = left.pop()
         for method in (each[name] for each in classes if name in each):
             found = {each.attr.value for each in syntax.find(method, cst.Attribute)}
-            found |= {str(each.evaluated_value) for each in syntax.find(method, cst.SimpleString)}
+            calls = (c for c in syntax.find(method, cst.Call) if syntax.code(c.func) in _BY_NAME)
+            strings = (each for call in calls for each in syntax.find(call, cst.SimpleString))
+            found |= {str(each.evaluated_value) for each in strings}
             left += found - names
             names |= found
     return names

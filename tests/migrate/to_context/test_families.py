@@ -140,6 +140,8 @@ def own_init(*lines: str, builds: str = "1") -> str:
     [
         (own_init("self.weight = self.context.get_hparam('weight')"), "base first"),
         (own_init("self.loss = torch.nn.BCELoss()"), "base first"),
+        (own_init("self.n = self.size", builds="self.hp['n']"), "base first"),
+        (own_init("self.n = self.size", builds="getattr(self, 'n')"), ""),
         (own_init("self.n = self.context.get_hparam('n')", builds="self.n"), "base last"),
         (
             own_init("n = self.context.get_hparam('n')", "self.n = n * 2", builds="self.n"),
