@@ -15,6 +15,7 @@ from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.trial_attributes import attributes_changed
 
 BEHIND = "CheckpointsBehindValidations"
+# It does not ask for "fit": what hooks wait for is told by that, and has to hold below fit(), too.
 _TEXT = f'''\
 class {BEHIND}(ModelCheckpoint):
     """Saves again behind a validation of the same batch, which may change what is saved."""
@@ -29,7 +30,7 @@ class {BEHIND}(ModelCheckpoint):
 
     def on_validation_end(self, trainer, pl_module):
         super().on_validation_end(trainer, pl_module)
-        if trainer.state.fn == "fit" and self.saved_step == trainer.global_step:
+        if trainer.state.fn != "validate" and self.saved_step == trainer.global_step:
             trainer.save_checkpoint(self.best_model_path)
 '''
 _IMPORT = "from pytorch_lightning.callbacks import ModelCheckpoint"

@@ -88,3 +88,20 @@ def test_a_class_is_written_out_where_it_matters(hook, periods, saving, tmp_path
     assert f"callbacks=[{saving}]" in made
     is_own = saving.startswith("Checkpoints")
     assert ("class CheckpointsBehindValidations(ModelCheckpoint):" in made) is is_own
+
+
+def test_what_waits_for_fit_holds_in_the_validation_below_it(tmp_path):
+    """Determined's callbacks heard of that one, and moved what training goes by."""
+    waiting = "        if self.errors > 2:\n            self.trial.opt.param_groups[0]['lr'] /= 2\n"
+    header = SEEN.format(hook="on_validation_end").replace(
+        "        self.errors += 1\n", f"        self.errors += 1\n{waiting}"
+    )
+    header = header.replace("(self):\n        self.errors", "(self, trial):\n        self.errors")
+    header = header.replace("self.errors = 0", "self.errors, self.trial = 0, trial")
+    built = (BUILT[0], BUILT[1].replace("Seen()", "Seen(self)"))
+    periods = "validation_period=pytorch.Batch(3), checkpoint_period=pytorch.Batch(2)"
+    made = rewritten(tmp_path, trial(SIZE, DATA, built, header=header) + SCRIPT.format(periods))
+    assert "class CheckpointsBehindValidations(ModelCheckpoint):" in made
+    assert "trainer.validate(trial, verbose=False)" in made
+    assert 'trainer.state.fn == "fit" or trainer.global_step > 0' in made
+    assert 'trainer.state.fn == "fit":' not in made
