@@ -239,7 +239,9 @@ def entries(config: cst.BaseExpression) -> dict[str, cst.BaseExpression]:
 def _function(tree: cst.Module, name: str) -> cst.FunctionDef | None:
     """The function of this name, if it is called by it alone, with arguments that are all seen."""
     found = [f for f in syntax.find(tree, cst.FunctionDef) if f.name.value == name]
-    uses = [n for n in syntax.find(tree, cst.Name) if n.value == name]
+    # What an object has under this name is another.
+    others = {id(each.attr) for each in syntax.find(tree, cst.Attribute)}
+    uses = [n for n in syntax.find(tree, cst.Name) if n.value == name and id(n) not in others]
     calls = [*_calls(tree, name)]
     is_plain = len(found) == 1 and len(uses) == 1 + len(calls) and not found[0].decorators
     if not is_plain or any(arg.star for call in calls for arg in call.args):

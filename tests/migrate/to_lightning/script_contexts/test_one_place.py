@@ -367,3 +367,18 @@ def test_a_context_that_an_object_keeps_stays(tmp_path):
     below, config = "self.trial = Trial(self.context)", "{'hyperparameters': {}}"
     made = _script(tmp_path, script.format(config=config, above="", below=below), marks=2)
     assert "self.context = pytorch.PyTorchTrialContext.from_config" in made
+
+
+def test_a_helper_may_be_called_as_what_it_calls_of_a_trainer(tmp_path):
+    script = """
+    def main(hp):
+        with pytorch.init(hparams=hp) as context:
+            fit(Trial(context), context)
+
+    def fit(trial, context):
+        trainer = pytorch.Trainer(trial, context)
+        trainer.fit(max_length=pytorch.Epoch(2))
+    """
+    made = _script(tmp_path, script)
+    assert "    fit(Trial(**hp))\n" in made
+    assert "def fit(trial):\n    trainer = pl.Trainer(" in made
