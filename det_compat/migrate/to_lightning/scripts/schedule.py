@@ -115,6 +115,12 @@ class Schedule:
         return not is_told and not is_same
 
     @property
+    def lacks_best(self) -> bool:
+        """Whether a validation may be the best of all and leave no checkpoint that is kept."""
+        is_best = self.policy in ("", *_BEST) and self.validation != self.length
+        return is_best and not (self.checkpoint.unit and self.checkpoint.divides(self.validation))
+
+    @property
     def _is_validated_each_epoch(self) -> bool:
         return self.validation == Length("max_epochs", "1")
 

@@ -86,6 +86,7 @@ _CHECKPOINT = "from pytorch_lightning.callbacks import ModelCheckpoint"
 #: The flags by which checkpoints may be made inside of an epoch.
 _INSIDE = ("every_n_train_steps=", "val_check_interval=")
 _BEGINS = "# Lightning goes on inside of an epoch with the first batches of a loader"
+_LACKS_BEST = "# Determined also kept what validated best: ModelCheckpoint(monitor=...) does, too"
 _STEPS = "max_steps counts the steps of each optimizer, of which there are several"
 _ACCUMULATES = "the gradients of {0} batches went into one step, and the trial steps after each"
 _COUNTS = "Lightning counts steps of {0} batches each here, where batches were counted"
@@ -128,6 +129,7 @@ class _Scripts(LightningTransformer):
         self._every: list[Init | None] = []
         self._calls: list[cst.Call] = []
         self._said: list[str] = []
+        self._comments: list[str] = []
         self._values: dict[str, list[cst.BaseExpression]] = {}
         self._constants: dict[str, str] = {}
         self._names: set[str] = set()
@@ -295,7 +297,8 @@ class _Scripts(LightningTransformer):
         more = [_STEPS] if are_steps or are_open else []
         for message in (*dict.fromkeys(self._said), *more):
             line = marked(line, message)
-        return above(line, others(self._init, self.file.devices))
+        said = [cst.EmptyLine(comment=cst.Comment(text)) for text in self._comments]
+        return above(line, [*others(self._init, self.file.devices), *said])
 
     @property
     def _init(self) -> Init:
@@ -367,6 +370,7 @@ class _Scripts(LightningTransformer):
             flags.append("enable_checkpointing=False")
         if schedule.is_open:
             self._said.append(_POLICY)
+        self._comments = [_LACKS_BEST] if schedule.lacks_best else []
         test_mode = given.get("test_mode")
         if test_mode is not None and not is_text(test_mode, "False"):
             flags.append(f"fast_dev_run={syntax.code(test_mode)}")

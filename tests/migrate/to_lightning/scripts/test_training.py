@@ -58,6 +58,7 @@ def script(folder: Path, before: str) -> str:
             """,
             """
             def main(latest):
+                # Determined also kept what validated best: ModelCheckpoint(monitor=...) does, too
                 trainer = pl.Trainer(
                     devices=1,
                     max_steps=100,
@@ -85,6 +86,7 @@ def script(folder: Path, before: str) -> str:
             """,
             """
             def main(hparams):
+                # Determined also kept what validated best: ModelCheckpoint(monitor=...) does, too
                 trainer = pl.Trainer(
                     devices=1,
                     max_steps=25,
@@ -108,6 +110,7 @@ def script(folder: Path, before: str) -> str:
             """,
             """
             def main(length, n):
+                # Determined also kept what validated best: ModelCheckpoint(monitor=...) does, too
                 # MIGRATE: Lightning
                 trainer = pl.Trainer(devices=1, max_steps=length // n, check_val_every_n_epoch=3)
                 trainer.fit(Trial(accumulate_grad_batches=n))
@@ -137,6 +140,7 @@ def script(folder: Path, before: str) -> str:
             """
             def main(unit):
                 validation_period = every(unit, 2)
+                # Determined also kept what validated best: ModelCheckpoint(monitor=...) does, too
                 trainer = pl.Trainer(
                     devices=1,
                     **every(unit, 5),
@@ -179,6 +183,7 @@ trainer.current_epoch % validation_period["max_epochs"]
                     length = 1
                 else:
                     length = 9
+                # Determined also kept what validated best: ModelCheckpoint(monitor=...) does, too
                 trainer = pl.Trainer(devices=1, max_epochs=length, check_val_every_n_epoch=1)
                 trainer.fit(Trial(accumulate_grad_batches=n))
             """,
@@ -218,6 +223,7 @@ trainer.current_epoch % validation_period["max_epochs"]
             def main(args):
                 length = {"max_epochs": args.epochs}
                 print(length)
+                # Determined also kept what validated best: ModelCheckpoint(monitor=...) does, too
                 trainer = pl.Trainer(devices=1, **length, check_val_every_n_epoch=1)
                 trainer.fit(Trial())
                 if not trainer.is_last_batch:
@@ -952,6 +958,7 @@ def test_a_length_that_the_run_chooses(tmp_path):
     """
     assert script(tmp_path, before).startswith(
         "def main(epochs):\n"
+        "    # Determined also kept what validated best: ModelCheckpoint(monitor=...) does, too\n"
         "    trainer = pl.Trainer(\n"
         "        devices=1,\n"
         '        **({"max_epochs": epochs} if epochs else {"max_steps": 100}),\n'
