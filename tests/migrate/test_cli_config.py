@@ -136,6 +136,20 @@ def test_the_steps_of_a_batch_are_those_of_all_the_class_has(base, heir, steps, 
     assert not config.marks
 
 
+def test_the_steps_of_a_batch_are_those_of_the_base_that_an_heir_calls(tmp_path):
+    path = tmp_path / "const.yaml"
+    path.write_text("searcher: {name: single, metric: x, max_length: {batches: 3}}\n")
+    step = "        self.optimizers().step()\n"
+    text = STEPPING.format(f"{step}{step}").replace("training_step", "train_batch")
+    calling = "def {0}(self, *args):\n        {1}.train_batch(*args)\n"
+    text += f"\n\nclass H(T):\n    {calling.format('train_batch', 'super()')}{step}"
+    text += f"\n    {calling.format('training_step', 'self')}"
+    file = FileResult(tmp_path / "model_def.py", b"", text.encode(), trials=("T", "H"))
+    config = lightning_config(path, Migration([file]))
+    assert yaml.safe_load(config.after)["trainer"]["max_steps"] == 9
+    assert not config.marks
+
+
 OPEN = b"""\
 class Base(pl.LightningModule):
     def __init__(self, *, lr: float = 0.1, **hparams: Any):

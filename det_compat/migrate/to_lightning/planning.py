@@ -23,7 +23,11 @@ from det_compat.migrate.to_lightning.from_config.arguments import parameters_of,
 from det_compat.migrate.to_lightning.from_config.lookups import Setting
 from det_compat.migrate.to_lightning.from_config.same_names import SameNames, same_names
 from det_compat.migrate.to_lightning.metrics.names import shared_names
-from det_compat.migrate.to_lightning.optimization.accumulation import accumulation, are_aggregating
+from det_compat.migrate.to_lightning.optimization.accumulation import (
+    Accumulation,
+    accumulation,
+    are_aggregating,
+)
 from det_compat.migrate.to_lightning.optimization.optimizer_wrappers import (
     leaves_closure,
 )
@@ -126,7 +130,7 @@ class Planner:
         node, own = self._class(scope)
         bases = self._hierarchy.bases(scope)
         parents = [b.scope for b in bases if isinstance(b, Class) and b.scope in self._paths]
-        is_root = any(getattr(base, "path", None) for base in bases)
+        is_root = self._is_root(scope)
         has_heirs = bool(self._hierarchy.children(scope))
         keeps = self._calls_methods(own) or are_decorated(node)
         is_single = not (parents or has_heirs) and is_root
@@ -139,9 +143,6 @@ class Planner:
         # What a trial hands its context to may ask for more than its own file.
         named = map(self._files.get, self._analysis.imported(path))
         helpers = [each for each in named if each and each.symbols and not each.trials]
-        nodes = (source.tree, *(each for each, _ in source.trials.values()))
-        every, *stepping = (len(source.symbols.calls(n, "step_optimizer")) for n in nodes)
-        steps_elsewhere = every > sum(stepping)
         # A mixin has no parameters: what it asks for is the trial's that it is in front of.
         takes_all = is_root and not has_heirs and all(map(self._is_plain_mixin, parents))
         mixed = [self._files[self._paths[each]] for each in parents if takes_all]
@@ -165,17 +166,13 @@ class Planner:
             # What one class of a family asks the config for is given to each.
             taken = replace(taken, sections=distinct((*taken.sections, *self._asked(scope))))
         taken = self._given.taken(node.name.value, taken, is_whole=takes_all)
-        accumulates = None
-        if is_whole and not steps_elsewhere and BATCHES not in taken.types:
-            accumulates = accumulation(
-                node, own, source.symbols, configs, in_script=self._are_aggregating
-            )
+        accumulates = self._accumulation(scope)
         if accumulates is not None:
             taken = with_default(taken, BATCHES, accumulates.batches)
         automatic, lone = None, frozenset() if keeps else alone(scope, self._hierarchy)
         others = heirs_and_mixins(scope, self._hierarchy) if "train_batch" in lone else None
         can = is_root and others is not None and {*others} <= self._paths.keys()
-        if can and not (steps_elsewhere or accumulates or self._steps_otherwise):
+        if can and not (self._steps_beside(path) or accumulates or self._steps_otherwise):
             found = [(self._files[self._paths[o]].symbols, *self._class(o)) for o in others or ()]
             asked = self._elsewhere.asked
             automatic = as_automatic(node, source.symbols, own, self._project, asked, found)
@@ -201,7 +198,7 @@ class Planner:
             leaves_unused=leaves_unused(family_methods, models, source.symbols, self._elsewhere),
             keeps_modes=keeps_modes(family_methods, models, self._elsewhere, has_heirs),
             accumulation=accumulates,
-            steps=1 if is_automatic else steps_of_trial(methods, [facts for _, facts in relatives]),
+            steps=1 if is_automatic else steps_of_trial(family_methods, [f for _, f in relatives]),
             objects=handed_in(node, source.symbols, self._elsewhere.made, inits)
             if takes_more
             else frozenset(),
@@ -211,6 +208,41 @@ class Planner:
             ),
         )
         return plan
+
+    def _accumulation(self, scope: Scope) -> Accumulation | None:
+        """How a trial class accumulates gradients, as all of its family does.
+
+        That family is the one of a single class which derives from Determined's, without mixins.
+        """
+        first = [s for s in self._hierarchy.ancestors(scope) if s in self._paths][-1]
+        family = [first, *(s for s in self._hierarchy.relatives(first) if s is not first)]
+        # A class that has nothing of a trial may be in front of one.
+        family = [s for s in family if s in self._paths or self._hierarchy.is_trial(s)]
+        are_heirs = all(s in self._paths and first in self._hierarchy.ancestors(s) for s in family)
+        if not (are_heirs and self._is_root(first) and all(map(self._hierarchy.is_trial, family))):
+            return None
+        known = [(self._paths[each], *self._class(each)) for each in family]
+        configs = [configs_of(path, node.name.value) for path, node, _ in known]
+        texts = [self._sources[path].decode(errors="replace") for path, *_ in known]
+        texts += [str(each.hyperparameters) for of_class in configs for each in of_class]
+        if any(BATCHES in text for text in texts) or any(self._steps_beside(p) for p, *_ in known):
+            return None
+        return accumulation(
+            [(node, own, self._files[path].symbols) for path, node, own in known],
+            configs,
+            in_script=self._are_aggregating,
+        )
+
+    def _is_root(self, scope: Scope) -> bool:
+        """Whether a class derives from Determined's itself."""
+        return any(getattr(base, "path", None) for base in self._hierarchy.bases(scope))
+
+    def _steps_beside(self, path: Path) -> bool:
+        """Whether something else of a file than its trial classes steps optimizers."""
+        source = self._files[path]
+        nodes = (source.tree, *(each for each, _ in source.trials.values()))
+        every, *stepping = (len(source.symbols.calls(n, "step_optimizer")) for n in nodes)
+        return every > sum(stepping)
 
     def _same_names(self, scope: Scope, taken: Arguments) -> SameNames:
         """What a trial class takes beside its context under the name of a hyperparameter."""

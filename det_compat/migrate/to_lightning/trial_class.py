@@ -39,7 +39,12 @@ from det_compat.migrate.to_lightning.metrics.unknown import are_unknown
 from det_compat.migrate.to_lightning.moving.lines import moved_lines
 from det_compat.migrate.to_lightning.moving.reading import Reader
 from det_compat.migrate.to_lightning.moving.surely import surely
-from det_compat.migrate.to_lightning.optimization import gradients, schedulers, stepping
+from det_compat.migrate.to_lightning.optimization import (
+    accumulation,
+    gradients,
+    schedulers,
+    stepping,
+)
 from det_compat.migrate.to_lightning.optimization.kept import by_attributes
 from det_compat.migrate.to_lightning.optimization.optimizer_wrappers import (
     HELD,
@@ -179,6 +184,8 @@ class _Rewriting:
             nodes = [*body, *self.others, *([init] if init is not None else [])]
             used = used_attributes(nodes, plan, self.file)
             made += configure_optimizers(plan, moved, used, asks=asks, held=self._held)
+        if plan.accumulation is not None and not any(p.is_root for p in plan.ancestors[1:]):
+            made += accumulation.methods(plan.accumulation)
         at = self._index_of_init(body)
         hooks = self._hooks()
         if (asks_size or told) and "setup" not in self.own:

@@ -55,47 +55,55 @@ class Accumulation:
 
 
 def accumulation(
-    node: cst.ClassDef,
-    own: ClassFacts,
-    symbols: Symbols,
-    configs: Sequence[ExperimentConfig],
+    classes: Sequence[tuple[cst.ClassDef, ClassFacts, Symbols]],
+    configs: Sequence[Sequence[ExperimentConfig]],
     *,
     in_script: bool,
 ) -> Accumulation | None:
-    """How a trial is to accumulate; None if nobody asks for it, or if it cannot be written so.
+    """How a family of trials is to accumulate; None if nobody asks for it, or if it cannot.
 
     Args:
-        node: its class.
-        own: what stands in it.
-        symbols: of its file.
-        configs: those of the class.
+        classes: those of the family, the first one of all, with what stands in each and the
+            symbols of its file.
+        configs: those of each class.
         in_script: whether a script asks for it.
     """
-    asked = aggregating(configs)
+    every = list({each.file: each for of_class in configs for each in of_class}.values())
+    asked = aggregating(every)
     names = {BATCHES, IS_DUE, _AVERAGE}
-    if not (asked or in_script) or names & {*own.methods, *own.stores}:
+    taken = {name for _, own, _ in classes for name in (*own.methods, *own.stores)}
+    if not (asked or in_script) or names & taken:
         return None
-    steps = symbols.calls(node, "step_optimizer")
-    lines = map(syntax.lone_call, syntax.find(node, cst.SimpleStatementLine))
-    plain = [c for c in lines if symbols.method(c) == "step_optimizer" and c and _is_plain(c)]
-    if not steps or len(plain) < len(steps) or any(map(_is_open, own.schedulers)):
+    steps = [c for node, _, symbols in classes for c in symbols.calls(node, "step_optimizer")]
+    plain = [c for node, _, symbols in classes for c in _plain_steps(node, symbols)]
+    schedulers = (each for _, own, _ in classes for each in own.schedulers)
+    if not steps or len(plain) < len(steps) or any(map(_is_open, schedulers)):
         return None
     of_configs = {each.average_aggregated_gradients for each in asked}
     # A script hears nothing of that from its config.
     of_configs |= {True} if in_script else set()
-    wraps = symbols.calls(node, "wrap_optimizer")
+    wraps = [c for node, _, symbols in classes for c in symbols.calls(node, "wrap_optimizer")]
     given = (syntax.argument(call, 3, "average_aggregated_gradients") for call in wraps)
     texts = {"None" if each is None else syntax.code(each) for each in given}
     averages = {str(each) for each in of_configs} if "None" in texts else set[str]()
     averages |= texts - {"None"}
     if averages not in ({"True"}, {"False"}):
         return None
-    # As for other hyperparameters, the first config has the default.
-    batches = next((each.aggregation_frequency for each in optimizations(configs)), 1)
-    told = [each for each in configs if optimizations([each])]
+    # As for other hyperparameters, the first config has the default, and classes have one of all.
+    firsts = {found[0].aggregation_frequency for c in configs if (found := optimizations(c))}
+    if len(firsts) > 1:
+        return None
+    batches = firsts.pop() if firsts else 1
+    told = [each for each in every if optimizations([each])]
     counts = {Path(c.file or "").name: c.optimizations.aggregation_frequency for c in told}
     is_one = len({*counts.values()}) < 2
     return Accumulation(batches, averages == {"True"}, {} if is_one else counts)
+
+
+def _plain_steps(node: cst.ClassDef, symbols: Symbols) -> list[cst.Call]:
+    """The steps of optimizers that are statements, and leave gradients to be zeroed."""
+    lines = map(syntax.lone_call, syntax.find(node, cst.SimpleStatementLine))
+    return [c for c in lines if symbols.method(c) == "step_optimizer" and c and _is_plain(c)]
 
 
 def _is_open(scheduler: WrappedScheduler) -> bool:

@@ -20,7 +20,6 @@ from det_compat.migrate.to_lightning.moving.lines import (
     targets,
     wraps_itself,
 )
-from det_compat.migrate.to_lightning.optimization.accumulation import methods
 from det_compat.migrate.to_lightning.optimization.kept import wrappings
 from det_compat.migrate.to_lightning.optimization.schedulers import (
     listed,
@@ -100,8 +99,7 @@ def configure_optimizers(
         if held or any(each.all_schedulers for each in plan.ancestors):
             text = text.replace(".optimizers()", ".optimizers(use_pl_optimizer=False)")
             counted.append(syntax.method(f"def on_train_end(self):\n{_AGAIN}{text}"))
-    due = methods(plan.accumulation) if plan.accumulation is not None else []
-    return [whole, *counted, *stepping_hooks(plan, schedulers), *due]
+    return [whole, *counted, *stepping_hooks(plan, schedulers)]
 
 
 def _by_variables(moved: Sequence[cst.BaseStatement]) -> dict[str, str]:

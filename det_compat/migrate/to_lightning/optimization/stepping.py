@@ -339,7 +339,7 @@ def keeps_gradients(node: cst.ClassDef, plan: TrialPlan, file: LightningFile) ->
         # A base that has several has the hook for all of its heirs.
         return False
     if plan.accumulation is not None:
-        return True
+        return plan.is_root
     if trains and "add_param_group" in file.elsewhere.asked:
         return True
     if not trains or (len(every) < 2 and not "".join(every).startswith("*")):

@@ -58,15 +58,16 @@ def steps_of_module(family: Sequence[ast.ClassDef]) -> int | None:
 
 
 def steps_of_trial(
-    methods: Mapping[str, cst.FunctionDef], facts: Iterable[ClassFacts]
+    classes: Iterable[Mapping[str, cst.FunctionDef]], facts: Iterable[ClassFacts]
 ) -> int | None:
-    """The same of a trial, with the methods that it has, and the facts of the classes of these.
+    """The same of a trial, given the methods of its bases and last its own, and their facts.
 
     It is 0 for one that leaves ``train_batch`` to its heirs, so that nobody trains it.
     """
     attributes = {f"self.{name}" for own in facts for name in own.optimizers}
-    parsed = [ast.parse(syntax.code(method)).body[0] for method in methods.values()]
-    own = {each.name: each for each in parsed if isinstance(each, ast.FunctionDef)}
+    parsed = [ast.parse(syntax.code(each)).body[0] for own in classes for each in own.values()]
+    every = [each for each in parsed if isinstance(each, ast.FunctionDef)]
+    own = {each.name: each for each in every}
 
     def is_step(call: ast.Call) -> bool | None:
         owner, _, name = ast.unparse(call.func).rpartition(".")
@@ -74,7 +75,7 @@ def steps_of_trial(
 
     if "train_batch" not in own or _is_left_to_heirs(own["train_batch"]):
         return 0
-    return _Counting(own, is_step).of("train_batch") or None
+    return _Counting(own, is_step, every).of("train_batch") or None
 
 
 def _is_left_to_heirs(method: ast.FunctionDef) -> bool:
@@ -195,7 +196,15 @@ class _Counting:
         return made
 
     def _of_bases(self, name: str) -> int | None:
-        """How many steps a method of some base makes: none if no method of this name does."""
+        """How many steps a method of some base makes."""
+        others = [each for each in self.every if each.name == name]
+        others = [each for each in others if each is not self.methods.get(name)]
+        if len(others) == 1 and "super()" not in ast.unparse(others[0]):
+            return self._block(others[0].body)
+        return self._of_all(name)
+
+    def _of_all(self, name: str) -> int | None:
+        """The same where it may be one of several: none if no method of this name makes any."""
         names = [name]
         for each in names:
             bodies = [method for method in self.every if method.name == each]

@@ -139,7 +139,7 @@ def test_a_scaler_steps_when_a_step_is_due(tmp_path):
 
 
 OWN = "    def is_step_due(self):\n        pass\n\n"
-BASE = "class Base(PyTorchTrial):\n    pass\n\n"
+MIXIN = "class Mixed:\n    def clipped(self):\n        return self.context.get_hparam('clip')\n\n\n"
 
 
 @pytest.mark.parametrize(
@@ -148,12 +148,54 @@ BASE = "class Base(PyTorchTrial):\n    pass\n\n"
         (STEP, f"{STEP[:-1]}, auto_zero_grads=False)"),
         (STEP, f"step = {STEP}"),
         ("    def train_batch", f"{OWN}    def train_batch"),
-        ("class Trial(", f"{BASE}class Trial(Base, "),
+        ("class Trial(", f"{MIXIN}class Trial(Mixed, "),
     ],
 )
 def test_what_cannot_be_written_so_is_marked(old, new, tmp_path):
     made = aggregated(tmp_path, (old, new))
     assert "# MIGRATE: const.yaml asks for steps with the mean of the gradients of 3 batch" in made
+    assert "accumulate_grad_batches" not in made
+
+
+HEIRS = """\
+class Narrow(Trial):
+    pass
+
+
+class Wide(Trial):
+    def __init__(self, context):
+        super().__init__(context)
+        self.wide = context.wrap_optimizer(torch.optim.SGD(self.parameters(), lr=0.2))
+        self.schedule = context.wrap_lr_scheduler(
+            torch.optim.lr_scheduler.StepLR(self.wide, 1), LRScheduler.StepMode.STEP_EVERY_BATCH
+        )
+"""
+
+
+def family(folder, frequencies):
+    for name, frequency in frequencies.items():
+        config = CONFIG.format(frequency, "true").replace(":Trial", f":{name}")
+        (folder / f"{name}.yaml").write_text(config)
+    return rewritten(folder, f"{trial()}\n\n{HEIRS}")
+
+
+def test_a_family_steps_once_in_several_batches(tmp_path):
+    made = family(tmp_path, {"Narrow": 3, "Wide": 3})
+    assert "MIGRATE" not in made
+    assert made.count("def is_step_due") == made.count("def average_gradients") == 1
+    assert made.count("accumulate_grad_batches: int = 3") == 2
+    assert made.count("def on_validation_model_zero_grad") == 1
+    wide = made.partition("class Wide(")[2]
+    assert method(wide, "step_schedulers").splitlines()[1:] == [
+        "    if self.is_step_due():",
+        "        for _ in range(self.hparams.accumulate_grad_batches):",
+        "            self.schedule.step()",
+    ]
+
+
+def test_a_family_with_several_defaults_is_marked(tmp_path):
+    made = family(tmp_path, {"Narrow": 1, "Wide": 3})
+    assert "# MIGRATE: Wide.yaml asks for steps with the mean of the gradients of 3 batch" in made
     assert "accumulate_grad_batches" not in made
 
 
