@@ -470,7 +470,7 @@ def test_what_a_test_has_for_a_context_is_named(text: str, found: int, tmp_path:
 
 def test_a_trial_whose_base_is_in_another_file_is_looked_at(tmp_path: Path) -> None:
     """Its own file stays as it is, and its config has what the base does not do."""
-    base = trial(("def build_training", "def unused(self): ...\n\n    def build_training"))
+    base = trial(("def build_training", "def is_step_due(self): ...\n\n    def build_training"))
     (tmp_path / "base.py").write_text(base)
     name = base.split("class ")[1].split("(")[0]
     heir = f"from base import {name}\n\n\nclass Heir({name}):\n    pass\n"
