@@ -1,7 +1,7 @@
 """Attributes that nobody sets any more."""
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from det_compat.analysis.expressions import decorators, walked
 from det_compat.catalog.members import TELLTALE
@@ -24,13 +24,12 @@ _KNOWN = {
     "object": frozenset[str](),
     "ABC": frozenset[str](),
 }
-#: A module has these once its Trainer runs.
-_OF_TRAINER = frozenset({"trainer", "logger"})
 #: The class that the methods are of which a module does not have.
 _CONTEXT = "det_compat.pytorch.PyTorchTrialContext"
 #: Whatever these have, no callback has.
 _NO_CALLBACKS = ("self", "super", "cls", "trainer", "pl_module", "logger")
 _GONE = "a trial has no {} any more"
+_OVERRIDDEN = "{0} calls this {1} now, since a LightningModule has another {2}: rename it"
 _OPEN = ("__getattr__", "__getattribute__")
 
 
@@ -43,115 +42,6 @@ def not_set(before: Code, after: Code, text: Text) -> Iterator[Finding]:
         for attribute, line in _missing(after, node):
             if attribute not in there:
                 yield Finding(line, f"nothing sets {attribute}")
-
-
-def too_early(after: Code, text: Text) -> Iterator[Finding]:
-    """What ``__init__`` of a module asks of a Trainer, itself or by a method that it calls.
-
-    A callback is made before there is one, too, and may ask for the loaders of a module.
-    """
-    for node in text.classes.values():
-        ancestors, others = after.ancestors(node)
-        init = methods(node).get("__init__")
-        if init is None or "pl.LightningModule" not in others:
-            for each in _asked_for(_LOADERS, init) if "pl.Callback" in others else ():
-                yield Finding(each.lineno, f"{each.attr} needs a Trainer, and there is none yet")
-            continue
-        own = {
-            n: found for ancestor in reversed(ancestors) for n, found in methods(ancestor).items()
-        }
-        for name, line in _own_reads(init):
-            if name in _OF_TRAINER or (name in own and _asks_trainer(name, own, init)):
-                yield Finding(line, f"{name} needs a Trainer, and there is none yet")
-
-
-_LOADERS = ("train_dataloader", "val_dataloader")
-_STEPS = ("train_batch", "evaluate_batch", "training_step", "validation_step")
-_NONE_YET = "{} needs a Trainer, and there is none yet: {}"
-#: What a module has for these asks its Trainer.
-_BY_TRAINER = frozenset({"manual_backward", "optimizers", "lr_schedulers"})
-
-
-def _asked_for(names: Collection[str], init: ast.AST | None) -> Iterator[ast.Attribute]:
-    for each in walked(init) if init is not None else ():
-        if isinstance(each, ast.Attribute) and each.attr in names:
-            yield each
-
-
-def never_fitted(after: Code, text: Text) -> Iterator[Finding]:
-    """The loaders and steps that a script or a test asks a module for before a Trainer has it.
-
-    Determined's context knew the size of batches, and stepped, without a Trainer.
-    """
-    classes = [node for each in after.files.values() for node in each.classes.values()]
-    needs = {
-        name
-        for node in classes
-        for name in (*_LOADERS, *_STEPS)
-        if name in methods(node) and _is_of_trainer(name, after, node)
-    }
-    inside = {id(each) for node in text.classes.values() for each in _in_lightning(after, node)}
-    fitted = [node for node in text.nodes if isinstance(node, ast.Call) and _is_fit(node)]
-    for each in _asked_for(needs, text.tree) if needs else ():
-        given, home = ast.unparse(each.value), _around(each, text)
-        before = (call for call in fitted if call.lineno < each.lineno)
-        is_fitted = any(
-            given in [*map(ast.unparse, call.args)] and _around(call, text) is home
-            for call in before
-        )
-        is_own = given in ("self", "super()")
-        if not is_own and id(each) not in inside and not is_fitted:
-            way = "set that of the module to pl.Trainer(devices=1)"
-            said = _NONE_YET.format(
-                each.attr, way if each.attr in _LOADERS else "only fit() calls it"
-            )
-            yield Finding(each.lineno, said)
-
-
-def _around(node: ast.expr, text: Text) -> ast.FunctionDef | None:
-    """The innermost function around something; None at the top of a file."""
-    functions = (each for each in text.nodes if isinstance(each, ast.FunctionDef))
-    around = [f for f in functions if f.lineno <= node.lineno <= (f.end_lineno or 0)]
-    return around[-1] if around else None
-
-
-def _is_of_trainer(start: str, after: Code, node: ast.ClassDef) -> bool:
-    """Whether a method of a module asks its Trainer, by itself or by others."""
-    ancestors, _ = after.ancestors(node)
-    own = {name: found for each in reversed(ancestors) for name, found in methods(each).items()}
-    names = [start]
-    for name in names:
-        reads = {attribute for attribute, _ in _own_reads(own[name])} if name in own else set()
-        if reads & (_OF_TRAINER | _BY_TRAINER):
-            return True
-        names += [each for each in reads & own.keys() if each not in names]
-    return False
-
-
-def _in_lightning(after: Code, node: ast.ClassDef) -> Iterator[ast.AST]:
-    """What is in a class that Lightning calls."""
-    if after.ancestors(node)[1] & {"pl.LightningModule", "pl.Callback"}:
-        yield from walked(node)
-
-
-def _is_fit(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Attribute) and call.func.attr in ("fit", "validate", "test")
-
-
-def _asks_trainer(start: str, own: dict[str, ast.FunctionDef], init: ast.FunctionDef) -> bool:
-    """Whether a method or property that ``__init__`` uses needs a Trainer, by itself or not."""
-    is_property = any(written(each) == "property" for each in own[start].decorator_list)
-    calls = (each.func for each in ast.walk(init) if isinstance(each, ast.Call))
-    called = {func.attr for func in calls if isinstance(func, ast.Attribute)}
-    if not is_property and start not in called:
-        return False
-    found = [start]
-    for name in found:
-        reads = {attribute for attribute, _ in _own_reads(own[name])}
-        if reads & _OF_TRAINER:
-            return True
-        found += [each for each in reads & own.keys() if each not in found]
-    return False
 
 
 def _missing(code: Code, node: ast.ClassDef) -> list[tuple[str, int]]:
@@ -169,10 +59,10 @@ def _missing(code: Code, node: ast.ClassDef) -> list[tuple[str, int]]:
 
 def _reads(node: ast.ClassDef) -> Iterator[tuple[str, int]]:
     for method in methods(node).values():
-        yield from _own_reads(method)
+        yield from own_reads(method)
 
 
-def _own_reads(method: ast.FunctionDef) -> Iterator[tuple[str, int]]:
+def own_reads(method: ast.FunctionDef) -> Iterator[tuple[str, int]]:
     """The attributes of its object that a method reads or sets, each with its line."""
     given = [*method.args.posonlyargs, *method.args.args]
     own = given[0].arg if given and "staticmethod" not in decorators(method) else None
@@ -221,6 +111,19 @@ def gone(before: Code, after: Code, text: Text) -> Iterator[Finding]:
             node.attr in missing and not {owner, _first(node)} & {"super", "self", *modules}
         ):
             yield Finding(node.lineno, f"nothing sets or defines {node.attr} any more")
+
+
+def overridden(after: Code, text: Text) -> Iterator[Finding]:
+    """The methods of what is no module that override what a base has renamed."""
+    for node in text.classes.values():
+        bases, others = after.ancestors(node)
+        if "pl.LightningModule" in others:
+            continue
+        for name, method in methods(node).items():
+            new = new_name(name)
+            base = next((b for b in bases if b is not node and new in methods(b)), None)
+            if base is not None and new not in methods(node):
+                yield Finding(method.lineno, _OVERRIDDEN.format(base.name, new, name))
 
 
 def of_context(after: Code, text: Text) -> Iterator[Finding]:

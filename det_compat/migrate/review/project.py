@@ -236,3 +236,13 @@ def asked_by_name(call: ast.Call) -> str:
         return ""
     name = call.args[1]
     return str(name.value) if isinstance(name, ast.Constant) else ""
+
+
+def starts(text: Text) -> set[int]:
+    """The lines on which a statement begins, with its decorators."""
+    found = set()
+    for node in text.nodes:
+        if isinstance(node, ast.stmt):
+            decorators = getattr(node, "decorator_list", ())
+            found.add(min([node.lineno, *(each.lineno for each in decorators)]))
+    return found

@@ -5,12 +5,11 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from det_compat.migrate.results import FileResult
-from det_compat.migrate.review import arguments, attributes, hooks, imports, names
+from det_compat.migrate.review import arguments, attributes, hooks, imports, names, trainers
 from det_compat.migrate.review.displaced import displaced
 from det_compat.migrate.review.files import of_determined
 from det_compat.migrate.review.local_imports import left_out
-from det_compat.migrate.review.overridden import overridden
-from det_compat.migrate.review.project import Code, Finding, Text
+from det_compat.migrate.review.project import Code, Finding, Text, starts
 from det_compat.migrate.review.stand_ins import stand_ins
 from det_compat.migrate.tree.marks import MARK, comment
 
@@ -36,6 +35,7 @@ def reviewed(
     if is_lightning:
         kept = [*map(id, results)]
         results = imports.without_unneeded(results, but, after)
+        results = trainers.with_trainers(results, but, after)
         new = [result for result in results if id(result) not in kept]
         made = {r.path: text for r in new if (text := _text(r.path, r.after)) is not None}
         after = Code(after.files | made)
@@ -63,14 +63,14 @@ def _findings(
     if is_lightning:
         yield from imports.still_there(text)
         yield from attributes.gone(before, after, text)
-        yield from overridden(after, text)
+        yield from attributes.overridden(after, text)
         yield from of_determined(text)
-        yield from attributes.never_fitted(after, text)
+        yield from trainers.never_fitted(after, text)
         yield from hooks.called_by_hand(after, text)
         if result.is_changed:
             yield from attributes.of_context(after, text)
             yield from attributes.not_set(before, after, text)
-            yield from attributes.too_early(after, text)
+            yield from trainers.too_early(after, text)
             yield from displaced(after, text)
             yield from hooks.idle(after, text)
             yield from hooks.hidden(after, text)
@@ -93,10 +93,10 @@ def _after(result: FileResult, before: Code) -> Text | None:
 def _with_comments(result: FileResult, text: Text, found: Sequence[Finding]) -> FileResult:
     """The file with each finding above the statement that it is in, and once in each."""
     lines = result.after.decode(errors="replace").splitlines(keepends=True)
-    starts = _starts(text)
+    begins = starts(text)
     above: dict[int, dict[str, None]] = {}
     for each in found:
-        start = max((line for line in starts if line <= each.line), default=1)
+        start = max((line for line in begins if line <= each.line), default=1)
         above.setdefault(start, {})[each.message] = None
     for start in sorted(above, reverse=True):
         line = lines[start - 1]
@@ -106,13 +106,3 @@ def _with_comments(result: FileResult, text: Text, found: Sequence[Finding]) -> 
         indent = line[: len(line) - len(line.lstrip())]
         lines[start - 1 : start - 1] = [f"{indent}{comment(each)}\n" for each in above[start]]
     return FileResult(result.path, result.before, "".join(lines).encode(), trials=result.trials)
-
-
-def _starts(text: Text) -> set[int]:
-    """The lines on which a statement begins, with its decorators."""
-    found = set()
-    for node in text.nodes:
-        if isinstance(node, ast.stmt):
-            decorators = getattr(node, "decorator_list", ())
-            found.add(min([node.lineno, *(each.lineno for each in decorators)]))
-    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -484,6 +485,61 @@ def test_a_trial_whose_base_is_in_another_file_is_looked_at(tmp_path: Path) -> N
     }
     asked = "# MIGRATE: heir.yaml asks for steps with the mean of the gradients of 2 batches"
     assert asked in made["heir.py"]
+
+
+ASKING = """\
+from model import T
+
+
+def test_loaders(trial, others):
+    if others:
+        assert len(trial.val_dataloader())
+    elif trial.train_dataloader():
+        assert trial.train_dataloader()
+    assert [each.train_dataloader() for each in others]
+
+
+def test_both(trial):
+    batches = len(
+        trial.train_dataloader(),
+    )
+    assert batches == len(trial.val_dataloader())
+
+
+class TestTrial:
+    def test(self):
+        self.trial.trainer = Trainer()
+        assert self.trial.train_dataloader()
+        assert self.other.trial.train_dataloader() is not self.trial.train_dataloader
+"""
+
+
+def test_modules_that_are_asked_for_loaders_get_a_trainer(tmp_path: Path) -> None:
+    module = """
+        class T(pl.LightningModule):
+            def train_dataloader(self):
+                return [self.trainer.world_size]
+
+            def val_dataloader(self):
+                return self.train_dataloader()
+    """
+    module = f"{HEAD}{textwrap.dedent(module)}"
+    results = [
+        FileResult(tmp_path / "model.py", b"", module.encode(), trials=("T",)),
+        FileResult(tmp_path / "test_model.py", ASKING.encode(), ASKING.encode()),
+    ]
+    (_, made), _ = reviewed(results, is_lightning=True)
+    given = "trial.trainer = pl.Trainer(devices=1)\n"
+    expected = ASKING.replace("from model", f"{HEAD}from model")
+    for line in ("if others", "batches = len("):
+        expected = expected.replace(f"    {line}", f"    {given}    {line}", 1)
+    expected = expected.replace("assert self.other", f"self.other.{given}        assert self.other")
+    mark = "# MIGRATE: train_dataloader needs a Trainer, and there is none yet: set"
+    assert made.after.decode().count(mark) == 1
+    lines = made.after.decode().splitlines(keepends=True)
+    assert "".join(line for line in lines if mark not in line) == expected
+    _, again = reviewed([results[0], replace(made, before=made.after)], is_lightning=True)[0]
+    assert again.after == made.after
 
 
 SAMPLED = """
