@@ -64,7 +64,7 @@ def _told(text: bytes, taking: Collection[str]) -> bytes | None:
     if len(sizes) != 1:
         # Which Trainer a module is for is not known, and it says at once what it needs.
         return None
-    arg = cst.Arg(syntax.expression(sizes.pop()), keyword=cst.Name(SIZE), equal=_EQUAL)
+    arg = cst.Arg(syntax.expression(sizes.pop()), keyword=cst.Name(SIZE), equal=syntax.EQUAL)
 
     def told(call: cst.Call) -> cst.Call:
         given = {arg.keyword.value for arg in call.args if arg.keyword is not None}
@@ -101,9 +101,6 @@ def _seeded(text: bytes, drawing: Collection[str]) -> bytes | None:
             lines = cst.FlattenSentinel([first, line.with_changes(leading_lines=[])])
             return syntax.with_node(tree, line, lines).bytes
     return None
-
-
-_EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 
 
 def _sizes(call: cst.Call) -> Iterable[str]:

@@ -27,7 +27,6 @@ NOT_CALLED = (
 )
 _SCHEDULER = "det_compat.pytorch.LRScheduler"
 _INDENT = " " * 4
-_EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 _HPARAMS = {"clip_grad_l2_norm": "clip_grad_norm_", "clip_grad_val": "clip_grad_value_"}
 
 
@@ -292,7 +291,7 @@ def with_plain_scheduler(create: cst.FunctionDef, file: File, *, is_apart: bool)
             if file.symbols.path(call.func) != _SCHEDULER:
                 return call
             plain = syntax.argument(call, 0, "scheduler")
-            mode = cst.Arg(_mode(call), cst.Name("step_mode"), equal=_EQUAL)
+            mode = cst.Arg(_mode(call), cst.Name("step_mode"), equal=syntax.EQUAL)
             given = [cst.Arg(plain), mode] if plain is not None else call.args
             return call.with_changes(func=syntax.expression(wrap), args=given)
 

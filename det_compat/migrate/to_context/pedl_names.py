@@ -5,6 +5,7 @@ What only a run knows is handed on: ``pedl.get_hyperparameter`` becomes an item 
 """
 
 import ast
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,6 +34,10 @@ _IN_TRIAL = {
     DATA_CONFIG: "{0}.context.get_data_config()",
     DATA_DIR: "{0}.download_data_dir",
 }
+_STEP_MODE = re.compile(r"\bStepMode\.\w+$")
+_SCHEDULER = "det_compat.pedl.frameworks.pytorch.LRScheduler"
+#: What its wrapper of schedulers took behind these, in order.
+_FLAGS = ("step_every_batch", "step_every_epoch")
 
 
 class PedlNames(Target):
@@ -108,6 +113,8 @@ class _Getters(LocatingTransformer):
         kind = getter(values)
         if kind is not None:
             return self._answer(kind, updated)
+        if {home(value.path) for value in values if isinstance(value, Name)} == {_SCHEDULER}:
+            return _with_flags(updated)
         target = self._needs.called(values)
         if target is None:
             return updated
@@ -151,6 +158,26 @@ class _Getters(LocatingTransformer):
         if kind == DATA_CONFIG and kind not in self._needs.of(unit):
             return 'experiment_config["data"]'
         return kind
+
+
+def _with_flags(wrapper: cst.Call) -> cst.Call:
+    """PEDL's wrapper of a scheduler with its flags by name: Determined's has a step mode there."""
+    by_place = [arg for arg in wrapper.args if arg.keyword is None]
+    if any(arg.star for arg in by_place):
+        return wrapper
+    named = dict(zip(by_place[1:], _FLAGS, strict=False))
+    args = [
+        arg.with_changes(keyword=cst.Name(named[arg]), equal=syntax.EQUAL) if arg in named else arg
+        for arg in wrapper.args
+    ]
+    # Any step mode is true.
+    args = [
+        arg.with_changes(value=cst.Name("True"))
+        if _STEP_MODE.search(syntax.code(arg.value))
+        else arg
+        for arg in args
+    ]
+    return wrapper.with_changes(args=args)
 
 
 def _with_parameters(method: cst.FunctionDef, names: list[str]) -> cst.FunctionDef:

@@ -20,6 +20,9 @@ _Change: TypeAlias = Callable[
     [_Node], cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.BaseStatement]
 ]
 
+#: The sign between a keyword and its value.
+EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+
 
 def code(node: cst.CSTNode) -> str:
     """The text of a node."""

@@ -319,3 +319,27 @@ def test_a_data_function_is_imported_as_the_files_of_a_folder_import_one_another
     header = f"import pedl\nimport torch\n{own}from pedl.frameworks.pytorch import PyTorchTrial\n"
     source = f"{header}\n\nclass Net({model}".replace("error_rate(predictions, labels)", "0.0")
     assert f"\n{imported}\n" in rewritten(tmp_path, source, "context")
+
+
+SCHEDULED = """
+    def create_lr_scheduler(self, optimizer):
+        return Wrapper(torch.optim.lr_scheduler.StepLR(optimizer, 2), {0})
+"""
+WRAPPER = "from pedl.frameworks.pytorch import LRScheduler as Wrapper\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "mode"),
+    [
+        ("True", "STEP_EVERY_BATCH"),
+        ("False, True", "STEP_EVERY_EPOCH"),
+        ("False, step_every_epoch=True", "STEP_EVERY_EPOCH"),
+        ("False", "MANUAL_STEP"),
+        # Whatever it is, it is true.
+        ("Wrapper.StepMode.STEP_EVERY_EPOCH", "STEP_EVERY_BATCH"),
+    ],
+)
+def test_flags_of_a_scheduler_are_told_by_their_place(flags, mode, tmp_path):
+    source = f"{WRAPPER}{STANDARD}{SCHEDULED.format(flags)}"
+    made = rewritten(tmp_path, source, "context")
+    assert f"step_mode=Wrapper.StepMode.{mode}" in init_of_trial(made)

@@ -107,8 +107,7 @@ def _without(line: cst.BaseStatement, names: list[str]) -> cst.BaseStatement:
     every = ", ".join([*left, *(f'"{name}"' for name in names)])
     return line.with_deep_changes(
         call,
-        args=[cst.Arg(syntax.expression(f"[{every}]"), keyword=cst.Name("ignore"), equal=_EQUAL)],
+        args=[
+            cst.Arg(syntax.expression(f"[{every}]"), keyword=cst.Name("ignore"), equal=syntax.EQUAL)
+        ],
     )
-
-
-_EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
