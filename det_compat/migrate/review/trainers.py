@@ -95,7 +95,8 @@ def _asked_without(after: Code, text: Text) -> set[tuple[int, str]]:
         given = written(each.value)
         is_loader = each.attr in _LOADERS and id(each) in called
         home = _around(each, text)
-        if is_loader and given == ast.unparse(each.value) and (home, given) not in everywhere:
+        is_new = is_loader and (home, given) not in everywhere
+        if is_new and given == ast.unparse(each.value) and _is_outermost(home, after, text):
             block = home or text.tree
             start = _above(each.lineno, given.partition(".")[0], block)
             is_else = text.source.splitlines()[start - 1].lstrip().startswith(b"elif")
@@ -104,6 +105,22 @@ def _asked_without(after: Code, text: Text) -> set[tuple[int, str]]:
             if start in [line.lineno for line in block.body]:
                 everywhere.add((home, given))
     return found
+
+
+def _is_outermost(home: ast.FunctionDef | None, after: Code, text: Text) -> bool:
+    """Whether no code of the project calls a function that a Trainer may be running.
+
+    That one would be replaced, which the module has then.
+    """
+    if home is None or any("fixture" in ast.unparse(each) for each in home.decorator_list):
+        return True
+    found = [
+        (other, node)
+        for other in after.files.values()
+        for node in other.nodes
+        if home.name in (getattr(node, "id", ""), getattr(node, "attr", ""))
+    ]
+    return all(other is text and _around(node, text) is None for other, node in found)
 
 
 def _above(line: int, name: str, block: ast.AST) -> int:
@@ -175,10 +192,11 @@ def _given_trainers(text: Text) -> Iterator[tuple[int, int, list[str], ast.Funct
                     yield line.lineno, last, names, _around(target, text)
 
 
-def _around(node: ast.expr, text: Text) -> ast.FunctionDef | None:
+def _around(node: ast.AST, text: Text) -> ast.FunctionDef | None:
     """The innermost function around something; None at the top of a file."""
     functions = (each for each in text.nodes if isinstance(each, ast.FunctionDef))
-    around = [f for f in functions if f.lineno <= node.lineno <= (f.end_lineno or 0)]
+    line = getattr(node, "lineno", 0)
+    around = [f for f in functions if f.lineno <= line <= (f.end_lineno or 0)]
     return around[-1] if around else None
 
 
