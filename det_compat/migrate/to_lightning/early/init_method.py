@@ -213,7 +213,8 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> list[c
         # The base had none, and the one that it gets does what each module needs.
         text = f"super().__init__({', '.join(_given_on(init.params))})\n"
     else:
-        text = f"pl.LightningModule.__init__({own})\n{own}.save_hyperparameters(hparams)\n"
+        saved = "hparams" if plan.accumulation is None else f"dict({BATCHES}={BATCHES}, **hparams)"
+        text = f"pl.LightningModule.__init__({own})\n{own}.save_hyperparameters({saved})\n"
     if DATA in plan.arguments.defaults:
         text = f"{DATA} = {DATA} or {{}}\n{text}"
     manual = "" if plan.is_automatic else f"{own}.automatic_optimization = False\n"

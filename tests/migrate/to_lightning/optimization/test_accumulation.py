@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from det_compat.migrate.configs import BATCHES
 from tests.migrate.rewriting import method, rewritten, trial
 
 CONFIG = """\
@@ -191,6 +192,18 @@ def test_a_family_steps_once_in_several_batches(tmp_path):
         "        for _ in range(self.hparams.accumulate_grad_batches):",
         "            self.schedule.step()",
     ]
+
+
+def test_a_family_whose_base_is_not_initialized_knows_the_number_of_batches(tmp_path):
+    (tmp_path / "const.yaml").write_text(CONFIG.format(3, "true"))
+    head, init, rest = trial().partition("    def __init__")
+    own, build, rest = rest.partition("    def build_training")
+    loaders, train, steps = rest.partition("    def train_batch")
+    base = f"{head.replace('class Trial', 'class Base')}{build}{loaders}"
+    made = rewritten(tmp_path, f"{base}\n\nclass Trial(Base):\n{init}{own}{train}{steps}")
+    assert "MIGRATE" not in made
+    saved = f"self.save_hyperparameters(dict({BATCHES}={BATCHES}, **hparams))"
+    assert "".join(saved.split()) in "".join(made.split())
 
 
 def test_a_family_with_several_defaults_is_marked(tmp_path):
