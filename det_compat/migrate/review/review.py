@@ -34,8 +34,9 @@ def reviewed(
     after = Code({r.path: text for r in results if (text := _after(r, before)) is not None})
     if is_lightning:
         kept = [*map(id, results)]
-        results = imports.without_unneeded(results, but, after)
+        # It goes by lines, of which imports may leave some out.
         results = trainers.with_trainers(results, but, after)
+        results = imports.without_unneeded(results, but, after)
         new = [result for result in results if id(result) not in kept]
         made = {r.path: text for r in new if (text := _text(r.path, r.after)) is not None}
         after = Code(after.files | made)

@@ -72,7 +72,7 @@ def with_trainers(
     made = []
     for file in files:
         text = after.files.get(file.path)
-        if text is not None and not file.problem and file.path not in but:
+        if text is not None and not (file.problem or file.path in but or _has_other_pl(text)):
             lines = file.after.decode(errors="replace").splitlines(keepends=True)
             asked = _asked_without(after, text)
             for start, given in sorted(asked, reverse=True):
@@ -84,6 +84,12 @@ def with_trainers(
                 file = replace(file, after=added(tree, [_IMPORT]).bytes)
         made.append(file)
     return made
+
+
+def _has_other_pl(text: Text) -> bool:
+    """Whether a file imports something else under the name by which Lightning is known."""
+    aliases = (node for node in text.nodes if isinstance(node, ast.alias))
+    return any(each.asname == "pl" and each.name != "pytorch_lightning" for each in aliases)
 
 
 def _asked_without(after: Code, text: Text) -> set[tuple[int, str]]:

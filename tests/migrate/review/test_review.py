@@ -551,6 +551,36 @@ def test_modules_that_are_asked_for_loaders_get_a_trainer(tmp_path: Path) -> Non
     assert again.after == made.after
 
 
+UNNEEDED = """\
+from determined import pytorch
+from model import T
+
+
+def test():
+    module = T()
+    assert module.train_dataloader()
+"""
+
+
+def test_a_trainer_stands_where_it_is_needed_below_imports_that_go(tmp_path: Path) -> None:
+    module = f"{HEAD}class T(pl.LightningModule):\n    def train_dataloader(self):\n"
+    module = f"{module}        return [self.trainer.world_size]\n".encode()
+    of_module = FileResult(tmp_path / "model.py", b"", module, trials=("T",))
+    for old, new, is_given in (
+        ("", "", True),
+        ("from model", "import polars as pl\nfrom model", False),
+    ):
+        text = UNNEEDED.replace(old, new).encode()
+        test = FileResult(tmp_path / "test_model.py", text, text)
+        (_, made), _ = reviewed([of_module, test], is_lightning=True)
+        given = (
+            "    module = T()\n    module.trainer = pl.Trainer(devices=1)\n    assert module.train"
+        )
+        assert (given in made.after.decode()) is is_given
+        assert b"determined" not in made.after
+        assert (b"# MIGRATE: train_dataloader" in made.after) is not is_given
+
+
 SAMPLED = """
 class C(pl.Callback):
     def load_state_dict(self, state):
