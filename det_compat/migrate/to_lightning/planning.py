@@ -86,6 +86,7 @@ class Planner:
         settings: Mapping[str, Setting],
     ) -> None:
         self.plans: dict[Scope, TrialPlan] = {}
+        self._accumulating: dict[Scope, Accumulation | None] = {}
         self._files = files
         self._analysis = analysis
         self._hierarchy = analysis.inference.hierarchy
@@ -215,6 +216,12 @@ class Planner:
         That family is the one of a single class which derives from Determined's, without mixins.
         """
         first = [s for s in self._hierarchy.ancestors(scope) if s in self._paths][-1]
+        if first not in self._accumulating:
+            self._accumulating[first] = self._accumulation_below(first)
+        return self._accumulating[first]
+
+    def _accumulation_below(self, first: Scope) -> Accumulation | None:
+        """The same of the family whose first class this is."""
         family = [first, *(s for s in self._hierarchy.relatives(first) if s is not first)]
         # A class that has nothing of a trial may be in front of one.
         family = [s for s in family if s in self._paths or self._hierarchy.is_trial(s)]

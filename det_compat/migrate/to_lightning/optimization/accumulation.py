@@ -68,7 +68,7 @@ def accumulation(
         configs: those of each class.
         in_script: whether a script asks for it.
     """
-    every = list({each.file: each for of_class in configs for each in of_class}.values())
+    every = list({each.file or id(each): each for c in configs for each in c}.values())
     asked = aggregating(every)
     names = {BATCHES, IS_DUE, _AVERAGE}
     taken = {name for _, own, _ in classes for name in (*own.methods, *own.stores)}
