@@ -27,6 +27,7 @@ from det_compat.migrate.to_lightning.optimization.accumulation import (
     Accumulation,
     accumulation,
     are_aggregating,
+    frequency,
 )
 from det_compat.migrate.to_lightning.optimization.optimizer_wrappers import (
     leaves_closure,
@@ -215,10 +216,23 @@ class Planner:
 
         That family is the one of a single class which derives from Determined's, without mixins.
         """
-        first = [s for s in self._hierarchy.ancestors(scope) if s in self._paths][-1]
-        if first not in self._accumulating:
+        ancestors = [s for s in self._hierarchy.ancestors(scope) if s in self._paths]
+        if (first := ancestors[-1]) not in self._accumulating:
             self._accumulating[first] = self._accumulation_below(first)
-        return self._accumulating[first]
+        found = self._accumulating[first]
+        if found is None:
+            return None
+        batches, *of_bases = (
+            next(filter(None, map(self._frequency, ancestors[at:])), found.batches)
+            for at in range(len(ancestors))
+        )
+        has_init = "__init__" in self._class(scope)[1].methods
+        is_apart = not has_init and batches not in of_bases[:1] and scope is not first
+        return replace(found, batches=batches, is_apart=is_apart)
+
+    def _frequency(self, scope: Scope) -> int | None:
+        """The number of batches that the configs of a class say, if it has any."""
+        return frequency(configs_of(self._paths[scope], self._class(scope)[0].name.value))
 
     def _accumulation_below(self, first: Scope) -> Accumulation | None:
         """The same of the family whose first class this is."""

@@ -21,6 +21,7 @@ from det_compat.migrate.tree.symbols import Symbols
 #: What the constructor of a trial did that has none itself: the module is the context.
 _BASES_INIT = syntax.statement("super().__init__(self)")
 
+_HANDING_ON = syntax.statement("super().__init__(**hparams)")
 _GIVEN = "**{0} had what other classes gave, and has the hyperparameters now: take them from there"
 
 #: What a trial calls that names its base, in place of ``super()``.
@@ -45,7 +46,7 @@ def with_arguments(
     if init is None:
         init = syntax.method("def __init__(self):\n    pass\n")
         lines = [_BASES_INIT] if plan.other_bases is OtherBases.INITIALIZED else []
-        lines = inherited(plan) or lines
+        lines = inherited(plan) or ([_HANDING_ON] if _is_apart(plan) else lines)
         init = init.with_changes(body=cst.IndentedBlock(lines))
     # A parameter would hide a name of the file, or of Python's own, that __init__ uses.
     hidden = {*file.names, *dir(builtins)} & syntax.names_in(init.body)
@@ -88,11 +89,16 @@ def with_arguments(
 def needs_init(plan: TrialPlan, file: LightningFile) -> bool:
     """Whether a class without an ``__init__`` needs one."""
     if not plan.is_root:
-        return bool(inherited(plan))
+        return bool(inherited(plan)) or _is_apart(plan)
     heirs = (p for p in file.trials.values() if plan in p.ancestors)
-    is_called = any(heir.own.calls_init for heir in heirs)
+    is_called = any(heir.own.calls_init or _is_apart(heir) for heir in heirs)
     is_inherited = plan.other_bases is OtherBases.INITIALIZED
     return "train_batch" in plan.own.methods or is_inherited or is_called
+
+
+def _is_apart(plan: TrialPlan) -> bool:
+    """Whether a class has another number of batches for each step than its base."""
+    return plan.accumulation is not None and plan.accumulation.is_apart
 
 
 _WORLD_SIZE = cst.Name("world_size")

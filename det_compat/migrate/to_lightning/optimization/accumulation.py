@@ -47,11 +47,13 @@ class Accumulation:
         batches: over how many batches, by default.
         averages: whether it averages them.
         given: the number of batches in each config, by its name, where these are not all alike.
+        is_apart: whether a class without an ``__init__`` has another number than its base.
     """
 
     batches: int
     averages: bool
     given: Mapping[str, int] = field(default_factory=dict)
+    is_apart: bool = False
 
 
 def accumulation(
@@ -89,15 +91,17 @@ def accumulation(
     averages |= texts - {"None"}
     if averages not in ({"True"}, {"False"}):
         return None
-    # As for other hyperparameters, the first config has the default, and classes have one of all.
-    firsts = {found[0].aggregation_frequency for c in configs if (found := optimizations(c))}
-    if len(firsts) > 1:
-        return None
-    batches = firsts.pop() if firsts else 1
+    firsts = {first for of_class in configs if (first := frequency(of_class))}
+    batches = firsts.pop() if len(firsts) == 1 else 1
     told = [each for each in every if optimizations([each])]
     counts = {Path(c.file or "").name: c.optimizations.aggregation_frequency for c in told}
     is_one = len({*counts.values()}) < 2
     return Accumulation(batches, averages == {"True"}, {} if is_one else counts)
+
+
+def frequency(configs: Sequence[ExperimentConfig]) -> int | None:
+    """The default of a class: as for other hyperparameters, its first config has that."""
+    return next((each.aggregation_frequency for each in optimizations(configs)), None)
 
 
 def _plain_steps(node: cst.ClassDef, symbols: Symbols) -> list[cst.Call]:

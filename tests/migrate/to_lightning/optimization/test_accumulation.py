@@ -206,10 +206,18 @@ def test_a_family_whose_base_is_not_initialized_knows_the_number_of_batches(tmp_
     assert "".join(saved.split()) in "".join(made.split())
 
 
-def test_a_family_with_several_defaults_is_marked(tmp_path):
-    made = family(tmp_path, {"Narrow": 1, "Wide": 3})
-    assert "# MIGRATE: Wide.yaml asks for steps with the mean of the gradients of 3 batch" in made
-    assert "accumulate_grad_batches" not in made
+def test_each_class_of_a_family_has_its_own_number(tmp_path):
+    made = family(tmp_path, {"Narrow": 2, "Wide": 3})
+    assert "MIGRATE" not in made
+    base, narrow, wide = made.split("\nclass ")[1:]
+    said = "# accumulate_grad_batches is 2 for Narrow.yaml, 3 for Wide.yaml"
+    assert said in method(base, "is_step_due")
+    assert "accumulate_grad_batches: int = 1" in method(base, "__init__")
+    assert method(narrow, "__init__").splitlines() == [
+        "def __init__(self, *, accumulate_grad_batches: int = 2, **hparams: Any):",
+        "    super().__init__(**hparams)",
+    ]
+    assert "accumulate_grad_batches: int = 3" in method(wide, "__init__")
 
 
 def test_configs_that_disagree_are_marked(tmp_path):
