@@ -298,6 +298,8 @@ def _validation(config: ExperimentConfig, whole: Period) -> Period:
 def _of_validations(config: ExperimentConfig, whole: Period) -> str:
     """Comments on the validations that Determined made of itself."""
     every, said = _validation(config, whole), ""
+    if _is_of_script(config):
+        return f"{comment(_OF_SCRIPT)}\n"
     if config.periods.validation.value < 1:
         said += "# without min_validation_period Determined validated after the last batch alone\n"
     elif every.unit is not whole.unit or whole.n % every.n:
@@ -305,6 +307,18 @@ def _of_validations(config: ExperimentConfig, whole: Period) -> str:
     if config.periods.initial_validation:
         said += f"{comment('Determined validated before the first batch, too')}\n"
     return said
+
+
+_OF_SCRIPT = (
+    "a script is started by this config, and says itself what its trial is given, how long it "
+    "trains and when it validates: run that, or set these here"
+)
+
+
+def _is_of_script(config: ExperimentConfig) -> bool:
+    """Whether a config starts a command that is no trial class."""
+    found = config.entrypoint
+    return found is not None and found.trial is None and bool(found.argv)
 
 
 def _length(config: ExperimentConfig) -> dict[str, Any]:

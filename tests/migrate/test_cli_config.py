@@ -150,6 +150,19 @@ def test_the_steps_of_a_batch_are_those_of_the_base_that_an_heir_calls(tmp_path)
     assert not config.marks
 
 
+@pytest.mark.parametrize("command", ["python3 train.py --epochs 3", ["python3", "train.py"]])
+def test_a_config_that_starts_a_script_is_marked(command, tmp_path):
+    path = tmp_path / "const.yaml"
+    searcher = {"name": "single", "metric": "x", "max_length": {"batches": 3}}
+    path.write_text(yaml.safe_dump({"entrypoint": command, "searcher": searcher}))
+    text = STEPPING.format("        self.optimizers().step()\n").encode()
+    file = FileResult(tmp_path / "model_def.py", b"", text, trials=("T",))
+    config = lightning_config(path, Migration([file]))
+    assert config.marks == 1
+    assert "# MIGRATE: a script is started by this config" in config.after.decode()
+    assert "Determined validated" not in config.after.decode()
+
+
 OPEN = b"""\
 class Base(pl.LightningModule):
     def __init__(self, *, lr: float = 0.1, **hparams: Any):

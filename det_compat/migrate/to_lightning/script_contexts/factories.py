@@ -91,9 +91,9 @@ class Factories(Target):
         params = {each.arg for each in function.args.args}
         nodes = (n for n in ast.walk(function) if isinstance(n, ast.Name))
         free = {each.id for each in nodes} - params - {*dir(builtins)}
-        imports = {each: _import(each, tree, line) for each in sorted(free)}
+        imports = {each: _import(each, homes[0], tree, line) for each in sorted(free)}
         taken = {*_bound(script)} - {name}
-        there = {text for each in script.body for text in _imported(each)}
+        there = {text for each in script.body for _, text in _imported(each)}
         is_free = all(n not in taken or text in there for n, text in imports.items())
         if is_free and all(imports.values()):
             yield _Factory(name, homes[0], tuple(text for text in imports.values() if text))
@@ -136,26 +136,30 @@ def _bound(tree: ast.Module) -> Iterator[str]:
             yield (node.asname or node.name).partition(".")[0]
 
 
-def _imported(line: ast.stmt) -> Iterator[str]:
-    """The imports of a line, one by one."""
-    if isinstance(line, ast.Import):
-        yield from (ast.unparse(ast.Import([each])) for each in line.names)
-    elif isinstance(line, ast.ImportFrom):
-        yield from (
-            ast.unparse(ast.ImportFrom(line.module, [each], line.level)) for each in line.names
-        )
+def _imported(line: ast.stmt) -> Iterator[tuple[str, str]]:
+    """The names that a line imports, each with an import of it alone."""
+    for alias in line.names if isinstance(line, (ast.Import, ast.ImportFrom)) else ():
+        alone: ast.stmt = ast.Import([alias])
+        if isinstance(line, ast.ImportFrom):
+            alone = ast.ImportFrom(line.module, [alias], line.level)
+        yield alias.asname or alias.name, ast.unparse(alone)
 
 
-def _import(name: str, tree: ast.Module, line: ast.ImportFrom) -> str | None:
+def _import(name: str, home: Path, tree: ast.Module, line: ast.ImportFrom) -> str | None:
     """The import of a name of another file, from which a line imports; None if there is no one."""
     for each in tree.body:
         if isinstance(each, (ast.ClassDef, ast.FunctionDef)) and each.name == name:
             return ast.unparse(ast.ImportFrom(line.module, [ast.alias(name)], line.level))
-        is_near = isinstance(each, ast.ImportFrom) and each.level > 0
-        for text in _imported(each) if not is_near else ():
-            (alias,) = ast.parse(text).body[0].names  # type: ignore[attr-defined]
-            if (alias.asname or alias.name) == name:
-                return text
+        if isinstance(each, ast.ImportFrom) and each.level:
+            # What is near that file may be elsewhere, seen from the one that imports it.
+            around = line.module.split(".") if line.module else []
+            left = len(around) + (home.stem == "__init__") - each.level
+            if left < 0 or not (module := [*around[:left], *filter(None, [each.module])]):
+                continue
+            each = ast.ImportFrom(".".join(module), each.names, line.level)
+        found = dict(_imported(each))
+        if name in found:
+            return found[name]
     return None
 
 

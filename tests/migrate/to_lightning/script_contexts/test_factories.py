@@ -95,3 +95,32 @@ def test_a_function_that_does_more_stays_where_it_is(made_of, tmp_path):
     text = f"{TRIAL}\n\nSCALE = 2\n{factory}"
     made = migrated(tmp_path, model=text, train=SCRIPT.format("model"))
     assert "def make" in made["model"]
+
+
+@pytest.mark.parametrize(
+    ("home", "near", "asked", "made"),
+    [
+        ("pkg/build.py", ".model", "pkg.build", "from pkg.model import Trial"),
+        ("pkg/__init__.py", ".model", "pkg", "from pkg.model import Trial"),
+        ("pkg/sub/build.py", "..model", "pkg.sub.build", "from pkg.model import Trial"),
+    ],
+)
+def test_what_is_near_the_other_file_is_imported_from_where_it_is(
+    home, near, asked, made, tmp_path
+):
+    for name, text in {
+        "pkg/__init__.py": "",
+        "pkg/sub/__init__.py": "",
+        "pkg/model.py": TRIAL,
+        "train.py": SCRIPT.format(asked),
+        home: f"from {near} import Trial\n{MAKE}",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = {
+        str(f.path.relative_to(tmp_path)): f for f in migrate([str(tmp_path)], "lightning").files
+    }
+    script = found["train.py"].after.decode()
+    assert f"{made}\n" in script
+    assert "make" not in script + found[home].after.decode()
+    assert not any(each.marks for each in found.values())
