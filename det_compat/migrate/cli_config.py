@@ -272,22 +272,25 @@ def _saving(
     """
     every, validated = config.periods.checkpoint, _validation(config, whole)
     period = every.period(config.global_batch_size)
-    latest = {} if validated == Period(Unit.EPOCHS, 1) else {"save_on_train_epoch_end": True}
+    last = {} if validated == Period(Unit.EPOCHS, 1) else {"save_on_train_epoch_end": True}
+    kept = (config.raw.get("checkpoint_storage") or {}).get("save_trial_latest", 1)
+    # The latest are those with the most steps; without a monitor Lightning keeps one of them.
+    latest = {"monitor": "step", "mode": "max", "save_top_k": kept} if kept > 1 else {}
     made = [best] if best else []
     is_validated = period.unit is validated.unit and not period.n % max(validated.n, 1)
-    if best and is_validated and not period.is_never:
+    if best and is_validated and not period.is_never and not latest:
         # Behind each validation, and so with all that it changes.
         best["init_args"]["save_last"] = True
-    elif not period.is_never and period != Period(Unit.EPOCHS, 1):
+    elif not period.is_never and (latest or period != Period(Unit.EPOCHS, 1)):
         steps = of_batch * period.n // _accumulated(config) or 1
         is_steps = period.unit is Unit.BATCHES
         made.append(
-            _checkpoints(every_n_train_steps=steps)
+            _checkpoints(every_n_train_steps=steps, **latest)
             if is_steps
-            else _checkpoints(every_n_epochs=period.n, save_on_train_epoch_end=True)
+            else _checkpoints(every_n_epochs=period.n, save_on_train_epoch_end=True, **latest)
         )
     # Without any, Lightning has one of these of itself.
-    return [*made, _checkpoints(**latest)] if made or latest else []
+    return [*made, _checkpoints(**last)] if made or last else []
 
 
 def _validation(config: ExperimentConfig, whole: Period) -> Period:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import pytest
+import pytorch_lightning as pl
 import yaml
+from pytorch_lightning.demos.boring_classes import BoringModel
 
 from det_compat.migrate.cli_config import lightning_config
 from det_compat.migrate.results import FileResult, Migration
@@ -97,6 +99,9 @@ class T(pl.LightningModule):
         (["for x in y:", "    optimizer.step()"], 0),
         (["try:", "    optimizer.step()", "finally:", "    pass"], 0),
         (["other.step()"], 0),
+        (["rate = lr_scheduler.StepLR(optimizer, 1)", "rate.step()", "optimizer.step()"], 3),
+        (["rate = ReduceLROnPlateau(optimizer)", "rate.step()", "optimizer.step()"], 3),
+        (["rate = self.lr_schedulers()", "rate.step()", "optimizer.step()"], 3),
         (["train(self, optimizer)"], 0),
         (["def more():", "    optimizer.step()", "optimizer.step()"], 0),
         (["super().twice()", "optimizer.step()"], 0),
@@ -298,6 +303,18 @@ EPOCHS = {"every_n_epochs": 2, "save_on_train_epoch_end": True}
         ("min_checkpoint_period: {batches: 12}", 1, {"every_n_train_steps": 12}),
         ("min_checkpoint_period: {batches: 12}", 4, {"every_n_train_steps": 3}),
         ("min_checkpoint_period: {records: 60}", 1, {"every_n_train_steps": 12}),
+        (
+            "min_checkpoint_period: {epochs: 1}\n"
+            "checkpoint_storage: {type: shared_fs, host_path: /tmp, save_trial_latest: 3}",
+            1,
+            {
+                "every_n_epochs": 1,
+                "save_on_train_epoch_end": True,
+                "monitor": "step",
+                "mode": "max",
+                "save_top_k": 3,
+            },
+        ),
     ],
 )
 def test_checkpoints_are_written_when_they_were(period, aggregation, flags, tmp_path):
@@ -366,6 +383,25 @@ def test_the_best_checkpoints_are_kept_as_well(logged, was, more, kept, tmp_path
     assert best == ([kept] if kept else [])
     assert ("# Determined kept the checkpoint of the best x, too" in after) is (kept is None)
     assert saving[-1] == {"save_on_train_epoch_end": True}
+
+
+def test_as_many_of_the_latest_checkpoints_are_left_as_there_were(tmp_path):
+    path = tmp_path / "const.yaml"
+    path.write_text(
+        "searcher: {name: single, metric: x, max_length: {batches: 11}}\n"
+        "min_checkpoint_period: {batches: 2}\nmin_validation_period: {batches: 2}\n"
+        "checkpoint_storage: {type: shared_fs, host_path: /tmp, save_trial_latest: 2}\n"
+    )
+    found = yaml.safe_load(lightning_config(path, Migration([])).after)["trainer"]
+    callbacks = [
+        pl.callbacks.ModelCheckpoint(dirpath=tmp_path / "kept", **each["init_args"])
+        for each in found.pop("callbacks")
+    ]
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+    trainer = pl.Trainer(**found, **quiet, accelerator="cpu", callbacks=callbacks)
+    trainer.fit(BoringModel())
+    names = {file.stem.partition("-v")[0] for file in (tmp_path / "kept").iterdir()}
+    assert names == {"epoch=0-step=8", "epoch=0-step=10", "epoch=0-step=11"}
 
 
 @pytest.mark.parametrize("accumulates", [True, False])

@@ -81,26 +81,36 @@ def _asking(sources: Mapping[Path, Source]) -> set[Path]:
     others = [path for path in sources if path not in found and _uses(sources[path])]
     needed = [*others]
     for path in needed:
-        needed += [p for p in _imported(sources[path], sources) if p not in needed]
+        needed += [p for _, p in _imported(sources[path], sources) if p not in needed]
     found -= {*needed}
     # What is no class of Determined's stays what it was for those who import it.
-    changing = {path for path in others if _has_classes(sources[path])}
-    return {path for path in found if not changing & {*_imported(sources[path], sources)}}
+    changing = _with_classes(others, sources) if found else set()
+    imported = {path: {of for _, of in _imported(sources[path], sources)} for path in found}
+    return {path for path in found if changing.isdisjoint(imported[path])}
 
 
-def _has_classes(source: Source) -> bool:
-    """Whether a file may have a class that derives from one of Determined's."""
-    bases = (
-        (_dotted(base)[:1], bound)
-        for tree in source.trees
-        for bound in [_bound(tree)]
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
-        for base in node.bases
-    )
-    return bool(source.unreadable) or any(
-        first[0] in bound for first, bound in bases if first and bound
-    )
+def _with_classes(using: Collection[Path], sources: Mapping[Path, Source]) -> set[Path]:
+    """The files that may have a class that derives from one of Determined's, or from another's."""
+    found = {path for path in using if sources[path].unreadable}
+    given: dict[Path, list[Path]] = {}
+    for path, source in sources.items():
+        bases = {*_bases(source)}
+        if any(not bases.isdisjoint(_bound(tree)) for tree in source.trees):
+            found.add(path)
+        given[path] = [of for name, of in _imported(source, sources) if name in bases]
+    before = -1
+    while before < len(found):
+        before = len(found)
+        found |= {path for path, files in given.items() if not found.isdisjoint(files)}
+    return found
+
+
+def _bases(source: Source) -> Iterator[str]:
+    """What the dotted names begin with from which the classes of a file derive."""
+    nodes = (node for tree in source.trees for node in ast.walk(tree))
+    bases = (base for node in nodes if isinstance(node, ast.ClassDef) for base in node.bases)
+    # A star may bring any of them.
+    yield from (each for dotted in map(_dotted, bases) if dotted for each in ("*", dotted[0]))
 
 
 def _only_asks(source: Source) -> bool:
@@ -144,14 +154,15 @@ def _uses(source: Source) -> bool:
     )
 
 
-def _imported(source: Source, known: Collection[Path]) -> Iterator[Path]:
-    """The files of the project that a file imports."""
+def _imported(source: Source, known: Collection[Path]) -> Iterator[tuple[str, Path]]:
+    """The files of the project that a file imports, each with a name by which it does."""
     for node, module, level in (each for t in source.trees for each in imports(walked(t))):
-        names = [module]
-        if isinstance(node, ast.ImportFrom):
-            names += [f"{module}.{alias.name}".lstrip(".") for alias in node.names]
-        for name in names:
-            yield from (path for path in paths(source.path, name, level) if path in known)
+        of_file = isinstance(node, ast.ImportFrom)
+        for alias in node.names:
+            name = (alias.asname or alias.name).partition(".")[0]
+            wholes = (module, f"{module}.{alias.name}".lstrip(".")) if of_file else (alias.name,)
+            found = (path for whole in wholes for path in paths(source.path, whole, level))
+            yield from ((name, path) for path in found if path in known)
 
 
 def _bound(tree: ast.Module) -> dict[str, str]:

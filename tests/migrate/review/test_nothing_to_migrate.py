@@ -75,6 +75,25 @@ def test_what_belongs_to_the_code_that_is_migrated_is_not_set_aside(name, text, 
     assert set_aside({each: read(each, tmp_path) for each in (path, model)}) == {}
 
 
+@pytest.mark.parametrize(
+    ("heir", "is_aside"),
+    [
+        ("from model_def import Trial\nclass Wine(Trial):\n    pass\n", False),
+        ("import model_def as base\nclass Wine(base.Trial):\n    pass\n", False),
+        ("from model_def import Trial\nclass Wine(list):\n    of = Trial\n", True),
+    ],
+)
+def test_what_derives_from_a_trial_in_another_file_is_migrated_too(heir, is_aside, tmp_path):
+    files = {
+        "ask.py": f"from wine import Wine\n{_READING}",
+        "model_def.py": trial(),
+        "wine.py": heir,
+    }
+    made = {_of(tmp_path, name, text): name for name, text in files.items()}
+    found = set_aside({each: read(each, tmp_path) for each in made})
+    assert [made[path] for path in found] == (["ask.py"] if is_aside else [])
+
+
 def test_a_copy_of_determined_stays_as_it_is(tmp_path):
     copy = tmp_path / "patched" / "determined"
     (copy / "pytorch").mkdir(parents=True)

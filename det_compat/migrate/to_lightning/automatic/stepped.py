@@ -159,6 +159,8 @@ class _Holding:
             # It asks for what is there when it runs.
             names = (n for n in below(node) if isinstance(n, (cst.Name, cst.Attribute)))
             return any(map(self, names))
+        if _is_calculated(node):
+            return False
         name = called(node).rpartition(".")[2] if isinstance(node, cst.Call) else ""
         if isinstance(node, cst.Call) and name in self.names:
             return any(self(arg.value) for arg in node.args)
@@ -175,6 +177,18 @@ class _Holding:
         owner, _, name = called(call).rpartition(".")
         is_of_library = name not in self.project.functions and owner not in {"", *self.own_names}
         return is_of_library and _LOSS.search(name) is not None
+
+
+def _is_calculated(node: cst.CSTNode) -> bool:
+    """Whether a value is a new number or tensor, and not a part of what it is calculated from."""
+    if isinstance(node, (cst.Comparison, cst.UnaryOperation, cst.Float)):
+        return True
+    if not isinstance(node, cst.BinaryOperation):
+        return False
+    # Lists are put together by the one, and repeated by the other.
+    if not isinstance(node.operator, (cst.Add, cst.Multiply)):
+        return True
+    return _is_calculated(node.left) or _is_calculated(node.right)
 
 
 _LOSS = re.compile("(^|_)loss(es)?($|_)")

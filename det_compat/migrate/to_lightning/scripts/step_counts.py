@@ -17,6 +17,8 @@ _OPEN = (ast.For, ast.While, ast.AsyncFor, ast.Try, ast.Match)
 _NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 #: What has a method ``step()`` and is no optimizer.
 _OTHERS = ("sched", "scaler", "profiler", "env")
+#: A call that makes or asks for schedulers of learning rates.
+_SCHEDULER = re.compile(r"sched\w*\.?\w*\(|(^|\.)\w*LR\w*\(")
 
 
 def is_manual(node: ast.ClassDef) -> bool:
@@ -32,13 +34,15 @@ def steps_of_module(family: Sequence[ast.ClassDef]) -> int | None:
     if not any(map(is_manual, family)):
         return 1
     nodes = [part for node in family for part in ast.walk(node)]
-    stepping = {
-        ast.unparse(part)
+    assigned = [
+        (ast.unparse(part), ast.unparse(assign.value))
         for assign in nodes
-        if isinstance(assign, ast.Assign) and ast.unparse(assign.value).endswith(".optimizers()")
+        if isinstance(assign, ast.Assign)
         for target in assign.targets
         for part in getattr(target, "elts", [target])
-    }
+    ]
+    stepping = {name for name, value in assigned if value.endswith(".optimizers()")}
+    scheduling = {name for name, value in assigned if _SCHEDULER.search(value)} - stepping
     loops = [each for each in nodes if isinstance(each, ast.For) and _length(each)]
     listed = {each: [*map(ast.unparse, getattr(each.iter, "elts", ()))] for each in loops}
     stepping |= {ast.unparse(each.target) for each in loops if stepping.issuperset(listed[each])}
@@ -46,7 +50,8 @@ def steps_of_module(family: Sequence[ast.ClassDef]) -> int | None:
     def is_step(call: ast.Call) -> bool | None:
         owner, _, name = ast.unparse(call.func).rpartition(".")
         # What is stepped with an action is an environment.
-        if name != "step" or call.args or any(word in owner.lower() for word in _OTHERS):
+        is_other = owner in scheduling or any(word in owner.lower() for word in _OTHERS)
+        if name != "step" or call.args or is_other:
             return False
         is_known = owner in stepping or owner.startswith("self.optimizers()")
         return True if is_known else None

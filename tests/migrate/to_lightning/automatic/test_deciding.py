@@ -533,6 +533,12 @@ class Trial"""
         ("(w := self.model.weight)", "w", False),
         ("with there(self.model) as w:\n            pass", "w", False),
         ("n: int = 1", "n", True),
+        # What is calculated is new, but lists are put together and repeated by the same signs.
+        ("scaled = 1.0 + 0.5 * self.model.weight", "scaled", True),
+        ("far = self.model.weight - batch_idx", "far", True),
+        ("back = -self.model.weight", "back", True),
+        ("pair = [self.model] + [batch]", "pair", False),
+        ("twice = 2 * [self.model.weight]", "twice", False),
         # A variable of the file has the model, too.
         ("STATE['model'] = self.model", "size()", False),
         ("STATE['model'] = self.model", "again()", False),
