@@ -248,10 +248,31 @@ def _best(
     was = any(f"val_{metric}".encode() in file.before for file in migration.files)
     monitor = f"val_{metric}" if f"val_{metric}" in names and not was else metric
     # A metric that training has, too, may get its name as the module runs.
-    if monitor not in names or (monitor == metric and any(map(_is_prefix, nodes)) and not was):
+    if monitor == metric and not was and any(map(_is_prefix, nodes)):
+        calls = [each for each in nodes if isinstance(each, ast.Call)]
+        found = {_has_prefix(call, metric) for call in calls if _logs(call, metric)}
+        monitor = f"val_{metric}" if found == {True} else ""
+    if monitor.removeprefix("val_") not in names and monitor not in names:
         return None
     mode = "min" if searcher.get("smaller_is_better", True) else "max"
     return _checkpoints(monitor=monitor, mode=mode, save_top_k=kept, filename="best-{epoch}-{step}")
+
+
+def _logs(call: ast.Call, metric: str) -> bool:
+    """Whether a call logs metrics among which this one may be."""
+    name, given = getattr(call.func, "attr", ""), call.args[0] if call.args else None
+    names = [given] if name == "log" else given.keys if isinstance(given, ast.Dict) else []
+    are_known = names and all(isinstance(each, ast.Constant) for each in names)
+    said = [getattr(each, "value", None) for each in names]
+    return name in ("log", "log_dict") and (not are_known or metric in said)
+
+
+def _has_prefix(call: ast.Call, metric: str) -> bool:
+    """Whether a call logs this metric with ``val_`` before its name; False if that is not known."""
+    nodes = [*ast.walk(call)]
+    tests = [each.test for each in nodes if isinstance(each, ast.IfExp) and _is_prefix(each.body)]
+    said = {each.value for t in tests for each in ast.walk(t) if isinstance(each, ast.Constant)}
+    return any(map(_is_prefix, nodes)) and (not tests or metric in said)
 
 
 def _is_prefix(node: ast.AST) -> bool:

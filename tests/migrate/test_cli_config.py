@@ -330,6 +330,7 @@ def test_checkpoints_are_written_when_they_were(period, aggregation, flags, tmp_
     assert [each["init_args"] for each in saving] == ([] if flags is None else [flags]) + [last]
 
 
+VALIDATED = {"monitor": "val_x", "mode": "min", "save_top_k": 1}
 EVALUATING = """\
     def validation_step(self, batch, batch_idx):
         self.log({0}, 1)
@@ -350,7 +351,15 @@ EVALUATING = """\
         ),
         ('"y"', "", "", None),
         ('"y", 1)\n\n    def training_step(self): self.log("x"', "", "", None),
-        ('f"val_{name}" if name == "x" else name', "", "", None),
+        ('f"val_{name}" if name == "x" else name', "", "", VALIDATED),
+        ('f"val_{name}" if name == "y" else name, {"x": 1}', "", "", None),
+        ('f"val_{name}" if name in own else name, {"x": 1}', "", "", None),
+        ('f"val_{name}", {"x": 1}', "", "", VALIDATED),
+        ('f"val_{name}", {"x": 1})\n        self.log("y", 1', "", "", VALIDATED),
+        ('f"val_{name}", {"y": 1})\n        self.log("x", 1', "", "", None),
+        ('f"val_{name}", {"y": 1})\n        self.log_dict({"x": 1}', "", "", None),
+        ('f"val_{name}", {"x": 1})\n        self.log_dict(found', "", "", None),
+        ('f"val_{name}", {"y": 1}', "", "", None),
         ('"x"', "", "checkpoint_policy: none", {}),
         (
             '"x"',
