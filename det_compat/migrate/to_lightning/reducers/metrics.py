@@ -8,7 +8,7 @@ from det_compat.migrate.to_lightning.class_facts import WrappedReducer
 from det_compat.migrate.to_lightning.optimization.kept import BY_KEY
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.tree import syntax
-from det_compat.migrate.tree.marks import marked
+from det_compat.migrate.tree.marks import above, marked
 from det_compat.migrate.tree.trial_attributes import is_there
 
 #: What reducers that are functions become.
@@ -103,10 +103,13 @@ def _rewritten(node: cst.ClassDef, file: LightningFile) -> cst.ClassDef:
         told = f"by {' and '.join(f'{name}()' for name in adding)}" if adding else "by nothing"
         body.append(syntax.method(f'def update(self):\n    """Values are added {told}."""\n'))
     if "__init__" not in own:
+        at = next((i for i, n in enumerate(body) if isinstance(n, cst.FunctionDef)), len(body))
         made = syntax.method(_INIT)
-        if not syntax.has_docstring(body):
-            made = made.with_changes(leading_lines=[])
-        body = syntax.below_docstring(body, [made])
+        if at == 0:
+            (blank,), made = made.leading_lines, made.with_changes(leading_lines=[])
+            # What was first stands below it.
+            body[:1] = [above(line, [blank]) for line in body[:1]]
+        body.insert(at, made)
     file.imports.new.update(_IMPORTS)
     return syntax.with_body(node, [*body, syntax.method(_COMPUTE)])
 
