@@ -10,23 +10,32 @@ from det_compat.migrate.shapes.texts import is_dict
 from det_compat.migrate.tree.syntax import argument, code, find, pairs
 
 _SCALAR_METHODS = words("mean sum item max min norm prod std var numel size dim")
-_SCALAR_FUNCTIONS = words("float int len round abs error_rate perf_counter time")
+_SCALAR_FUNCTIONS = words("float int len error_rate perf_counter time")
+#: Built-in functions of numbers that tensors have, too, element by element.
+_OF_NUMBERS = ("abs", "round")
 _LOSSES = words(
     "cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss binary_cross_entropy kl_div "
     "binary_cross_entropy_with_logits huber_loss"
 )
 _MANY = words(
-    "stack cat concatenate tolist split get_last_lr get_lr bincount diagonal diag histc softmax "
-    "unique nonzero arange linspace confusion_matrix zeros_like ones_like full_like"
+    "stack vstack hstack dstack column_stack cat concat concatenate tolist split chunk get_last_lr "
+    "get_lr bincount diagonal diag histc softmax log_softmax unique nonzero arange linspace "
+    "logspace confusion_matrix zeros_like ones_like full_like rand_like randn_like randperm eye "
+    "topk sort argsort cumsum cumprod repeat expand tile one_hot cov corrcoef tril triu outer "
+    "roc_curve precision_recall_curve precision_recall_fscore_support"
 )
 #: Methods whose results have as many numbers as what they are called on.
 _ELEMENTWISE = words(
-    "detach clone cpu cuda to float double half long int bool abs sqrt exp log sigmoid"
+    "detach clone cpu cuda to float double half bfloat16 long int short bool type type_as "
+    "contiguous numpy abs absolute neg negative sign sqrt rsqrt square reciprocal exp exp2 expm1 "
+    "log log2 log10 log1p sigmoid logit tanh relu sin cos tan erf ceil floor trunc frac round "
+    "nan_to_num isnan isinf isfinite logical_not masked_fill flatten ravel view reshape squeeze "
+    "unsqueeze transpose permute flip roll"
 )
 #: Methods that compare each number of a tensor with others.
 _COMPARISONS = words("eq ne lt le gt ge isclose")
 _REDUCTIONS = words("mean sum std var prod amax amin argmax argmin nanmean logsumexp")
-_LIBRARIES = ("torch", "np", "numpy")
+_LIBRARIES = words("torch np numpy F nn.functional torch.nn.functional torch.linalg np.linalg")
 _COLLECTIONS = words("list tuple set frozenset sorted reversed range map filter zip")
 _RATES = ("get_last_lr", "get_lr")
 #: Functions of libraries that make one number of all that they are given.
@@ -105,6 +114,8 @@ def _returns_scalar(call: cst.Call, known: Known, deep: int) -> bool:
     values = [arg.value for arg in call.args]
     are_scalar = all(is_scalar(value, known, deep) for value in values)
     if not isinstance(call.func, cst.Attribute):
+        if name in _OF_NUMBERS and values:
+            return not is_many(values[0], known, deep)
         return name in _SCALAR_FUNCTIONS or (
             name in ("max", "min") and len(values) > 1 and are_scalar
         )
@@ -174,9 +185,10 @@ def _is_reduced_in_part(call: cst.Call) -> bool:
 
 def _elements_of(call: cst.Call) -> cst.BaseExpression | None:
     """What the numbers of a call are made of, one by one; None if that is not known."""
-    if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _ELEMENTWISE:
+    owner, _, name = code(call.func).rpartition(".")
+    if name not in (_ELEMENTWISE | _ARITHMETIC if owner else _OF_NUMBERS):
         return None
-    if code(call.func.value) not in _LIBRARIES:
+    if isinstance(call.func, cst.Attribute) and owner not in _LIBRARIES:
         return call.func.value
     return call.args[0].value if call.args else None
 

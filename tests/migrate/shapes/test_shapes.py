@@ -41,6 +41,14 @@ def test_what_may_be_several(text):
         "((model(x) > 0) == (y > 0.5)).float()",
         "torch.argmax(x, dim=1)",
         "x.eq(y).cpu()",
+        "torch.stack(xs).nan_to_num(0).clamp(min=0)",
+        "np.round(np.concatenate(xs), 3)",
+        "F.relu(torch.cat(xs)).reshape(-1)",
+        "abs(torch.stack(xs))",
+        "round(np.array([1, x]), 2)",
+        "F.softmax(x, dim=1).square()",
+        "1 - x.cumsum(0)",
+        "torch.zeros(3).mul(2)",
     ],
 )
 def test_several(text):
@@ -48,7 +56,16 @@ def test_several(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["x.argmax()", "torch.argmax(x)", "n == 1", "x.eq(y).sum().item()"]
+    "text",
+    [
+        "x.argmax()",
+        "torch.argmax(x)",
+        "n == 1",
+        "x.eq(y).sum().item()",
+        "torch.stack(xs).mean().clamp(min=0)",
+        "abs(x.mean())",
+        "round(float(x), 3)",
+    ],
 )
 def test_what_may_be_one(text):
     assert not is_many(cst.parse_expression(text), {})
