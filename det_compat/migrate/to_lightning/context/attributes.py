@@ -3,6 +3,7 @@
 import libcst as cst
 from libcst.helpers import ensure_type
 
+from det_compat.migrate.to_lightning.context.ranks import RANKS
 from det_compat.migrate.to_lightning.early.late_models import unregistered
 from det_compat.migrate.to_lightning.optimization.step_modes import STEP_MODE
 from det_compat.migrate.to_lightning.plan import LightningFile
@@ -83,6 +84,7 @@ class _Aliases(LightningTransformer):
 
     def _as_of_module(self, line: Line) -> cst.BaseStatement | None:
         """A statement as a module has it; None for one that it does not need."""
+        line = self._with_module_for_ranks(line)
         small = syntax.simple(line)
         if self._holds_module(small):
             return _unregistered(line)
@@ -91,6 +93,15 @@ class _Aliases(LightningTransformer):
         )
         is_dropped = self.symbols.method(syntax.lone_call(line)) in _IS_DROPPED
         return None if is_alias or is_dropped else line
+
+    def _with_module_for_ranks(self, line: Line) -> Line:
+        """A statement that keeps the ``distributed`` it is given, which is a module by now."""
+        small = syntax.simple(line)
+        value = small.value if isinstance(small, cst.Assign) and self.plan is None else None
+        found = self.symbols.member(value)
+        if found is None or found[1] != RANKS or not self.symbols.held_by(value):
+            return line
+        return line.with_changes(body=[small.with_changes(value=found[0])])
 
     def leave_FunctionDef(
         self, original: cst.FunctionDef, updated: cst.FunctionDef

@@ -15,6 +15,7 @@ from det_compat.migrate.to_lightning.context.counterparts import (
     READ,
     WORLD_SIZE,
 )
+from det_compat.migrate.to_lightning.context.ranks import handing_modules
 from det_compat.migrate.to_lightning.data.batch_numbers import in_step
 from det_compat.migrate.to_lightning.data.loaders import NAMES
 from det_compat.migrate.to_lightning.data.transfers import is_batch, is_tensor
@@ -166,7 +167,7 @@ class _Members(LightningTransformer):
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> syntax.Expression:
         found = self.symbols.called(updated)
         if found is None:
-            return updated
+            return handing_modules(updated, self.file.elsewhere, self.symbols)
         module, member = self.symbols.module(found[0]), found[1]
         if member == "get_hparam" and (given := self._given_getter(updated.func)) is not None:
             return updated.with_changes(func=given)
