@@ -97,9 +97,11 @@ class _Aliases(LightningTransformer):
     def _with_module_for_ranks(self, line: Line) -> Line:
         """A statement that keeps the ``distributed`` it is given, which is a module by now."""
         small = syntax.simple(line)
-        value = small.value if isinstance(small, cst.Assign) and self.plan is None else None
-        found = self.symbols.member(value)
-        if found is None or found[1] != RANKS or not self.symbols.held_by(value):
+        if not isinstance(small, cst.Assign) or self.plan is not None:
+            return line
+        found, value = self.symbols.member(small.value), small.value
+        is_given = isinstance(value, cst.Attribute) and self.symbols.held_by(value)
+        if found is None or found[1] != RANKS or not is_given:
             return line
         return line.with_changes(body=[small.with_changes(value=found[0])])
 

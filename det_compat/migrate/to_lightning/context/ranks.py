@@ -1,6 +1,6 @@
 """Code of the project that is handed the ``distributed`` of a context, and asks it for ranks."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import libcst as cst
 
@@ -35,8 +35,8 @@ def handing_modules(call: cst.Call, elsewhere: Elsewhere, symbols: Symbols) -> c
     for at, (arg, member) in enumerate(zip(call.args, found, strict=True)):
         placed = params[at] if at < len(params) and not arg.star else ""
         param = arg.keyword.value if arg.keyword is not None else placed
-        is_known = member is not None and member[1] == RANKS and taken is not None
-        if is_known and param and _asks_ranks(taken, param, inner):
+        is_known = member is not None and member[1] == RANKS and param
+        if member and is_known and taken is not None and _asks_ranks(taken, param, inner):
             arg = arg.with_changes(value=syntax.expression(symbols.module(member[0])))
         args.append(arg)
     return call.with_changes(args=args)
@@ -52,7 +52,7 @@ def _taken(name: str, elsewhere: Elsewhere) -> tuple[cst.FunctionDef | None, lis
     return methods.get("__init__"), [*methods.values()]
 
 
-def _asks_ranks(function: cst.FunctionDef, param: str, methods: Iterable[cst.FunctionDef]) -> bool:
+def _asks_ranks(function: cst.FunctionDef, param: str, methods: Sequence[cst.FunctionDef]) -> bool:
     """Whether a parameter is asked for ranks alone, also where an object keeps it."""
     kept = [
         syntax.code(target)

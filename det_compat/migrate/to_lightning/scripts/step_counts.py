@@ -109,7 +109,8 @@ def in_steps(batches: str, aggregation: str, of_batch: int) -> tuple[str, bool]:
     elif aggregation:
         steps = f"{batches} // {aggregation}"
     if of_batch > 1:
-        steps = str(of_batch * int(steps)) if steps.isdigit() else f"{of_batch} * ({steps})"
+        factor = steps if re.fullmatch(r"[\w.]+", steps) else f"({steps})"
+        steps = str(of_batch * int(steps)) if steps.isdigit() else f"{of_batch} * {factor}"
     return steps, is_whole
 
 

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.migrate.rewriting import rewritten, trial
 
 
@@ -23,15 +25,31 @@ class Trial"""
     assert after in made
 
 
-def test_one_that_may_be_missing_is_marked(tmp_path: Path) -> None:
-    before = """\
-def penalty(trial):
-    return getattr(trial, "context", None) is None
-
-
-class Trial"""
-    made = rewritten(tmp_path, trial(("class Trial", before)))
-    assert "    # MIGRATE: a trial has no context any more" in made
+@pytest.mark.parametrize(
+    ("helper", "asks", "is_marked"),
+    [
+        ("return getattr(trial, 'context', None) is None", "penalty(self)", True),
+        ("return getattr(trial, 'context', 1).get_hparam('a')", "penalty(self)", True),
+        ("return getattr(trial, 'context', None).get_hparam('a')", "penalty(self)", False),
+        (
+            "c = getattr(trial, 'context', None)\n    return c.get_hparam('a')",
+            "penalty(self)",
+            False,
+        ),
+        ("c = getattr(trial, 'context', None)\n    return c and c.device", "penalty(self)", True),
+        ("return getattr(trial, 'context', None)", "penalty(self).get_hparam('a')", False),
+        ("return getattr(trial, 'context', None)", "penalty(self) or 1", True),
+        ("return getattr(trial, 'context', None)", "[*map(penalty, [self])]", True),
+    ],
+)
+def test_one_that_may_be_missing_is_marked(
+    helper: str, asks: str, is_marked: bool, tmp_path: Path
+) -> None:
+    before = f"def penalty(trial):\n    {helper}\n\n\nclass Trial"
+    call = ("loss = self.model(batch).sum()", f"loss = self.model(batch).sum() + {asks}")
+    made = rewritten(tmp_path, trial(("class Trial", before), call))
+    assert ("# MIGRATE: a trial has no context any more" in made) is is_marked
+    assert ("getattr(trial" in made) is is_marked
 
 
 def test_what_is_annotated_as_a_trial_is_one(tmp_path: Path) -> None:
