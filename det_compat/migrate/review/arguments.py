@@ -1,7 +1,8 @@
 """Whether a module takes what each config of its class has, and what a Trainer must be told."""
 
 import ast
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 
 from det_compat.config import ExperimentConfig
@@ -80,21 +81,42 @@ def misfits(after: Code, text: Text, trials: Collection[str]) -> Iterator[Findin
         name = cls.rpartition(".")[2]
         if not isinstance(call, ast.Call) or name not in inits or _is_foreign(func, after, text):
             continue
-        named, known, required = _parameters(inits[name])
         # A class that names its base gives it the object, too.
-        args = call.args[cls != func :]
-        words = {word.arg for word in call.keywords}
-        is_open = None in words or any(isinstance(each, ast.Starred) for each in args)
-        given = words | {*named[: len(args)]}
-        takes_any = inits[name].args.vararg is not None
-        is_extra = len(args) > len(named) and not takes_any
-        is_unknown = inits[name].args.kwarg is None and bool(words - known - {None})
-        if is_extra or is_unknown or (required - given and not is_open):
+        if not _takes(inits[name], call, call.args[cls != func :]):
             any_name = ["hyperparameters by name"] if inits[name].args.kwarg is not None else []
-            takes = ", ".join([*sorted(known), *any_name]) or "nothing"
+            takes = ", ".join([*sorted(_parameters(inits[name])[1]), *any_name]) or "nothing"
             yield Finding(
                 call.lineno, f"{name} is a LightningModule, which takes {takes} and no context"
             )
+    for name in trials:
+        yield from _misfits_of_bases(after, text.classes.get(name))
+
+
+def _misfits_of_bases(after: Code, node: ast.ClassDef | None) -> Iterator[Finding]:
+    """The calls of ``super().__init__()`` with what the base that is next does not take."""
+    own = None if node is None else methods(node).get("__init__")
+    bases = [written(base).rpartition(".")[2] for base in node.bases] if node is not None else []
+    # A base that nobody has read may take anything, and is asked before those behind it.
+    known = [*takewhile(lambda base: after.bases_of(base), bases)]
+    inits = ((base, init) for base in known if (init := after.constructor(base)) is not None)
+    base, init = next(inits, ("", None))
+    calls = [each for each in ast.walk(own) if isinstance(each, ast.Call)] if own else []
+    for call in calls:
+        is_super = ast.unparse(call.func) == "super().__init__"
+        if init is not None and is_super and not _takes(init, call, call.args):
+            takes = ", ".join(sorted(_parameters(init)[1])) or "nothing"
+            yield Finding(call.lineno, f"this calls the __init__ of {base}, which takes {takes}")
+
+
+def _takes(init: ast.FunctionDef, call: ast.Call, args: Sequence[ast.expr]) -> bool:
+    """Whether a constructor takes what a call gives it by position and by name, and no less."""
+    named, known, required = _parameters(init)
+    words = {word.arg for word in call.keywords}
+    is_open = None in words or any(isinstance(each, ast.Starred) for each in args)
+    is_extra = len(args) > len(named) and init.args.vararg is None
+    is_unknown = init.args.kwarg is None and bool(words - known - {None})
+    lacks = required - words - {*named[: len(args)]}
+    return not (is_extra or is_unknown or (lacks and not is_open))
 
 
 def _is_foreign(name: str, after: Code, text: Text) -> bool:

@@ -43,6 +43,8 @@ class Family:
         trained: those of the nearest base that is a whole trial, which trains and validates by
             them; none if there is no such base.
         wraps: whether its own ``__init__`` is the last that runs.
+        is_mixin: whether it is no trial and its ``__init__``, if any, takes nothing of one.
+        keeps_context: whether the ``__init__`` of a base keeps the context, or what is made of it.
         clip: the method by which each class clips gradients; ``""`` if the one that trains does.
         extends: whether an heir adds to ``train_batch`` of its base.
         steps_apart: whether the LR schedulers of its classes have different step modes, all known.
@@ -54,6 +56,8 @@ class Family:
     bases: Sequence[Mapping[str, cst.FunctionDef]] = ()
     trained: Mapping[str, cst.FunctionDef] = field(default_factory=dict)
     wraps: bool = True
+    is_mixin: bool = False
+    keeps_context: bool = False
     clip: str = ""
     extends: bool = False
     steps_apart: bool = False
@@ -122,11 +126,23 @@ class Families:
             if whole
             else {},
             wraps=scope in self._old and whole is None,
+            is_mixin=self._is_mixin(scope, relatives[scope]),
+            keeps_context=any(
+                "__init__" in syntax.methods(relatives[base])
+                and not self._is_mixin(base, relatives[base])
+                for base in bases
+            ),
             clip=self._clip([*relatives.values()]),
             extends=any(_EXTENDS.search(syntax.code(each)) for each in relatives.values()),
             steps_apart=_step_apart([*map(syntax.methods, relatives.values())]),
             problem=self._problem(relatives) if len(relatives) > 1 else "",
         )
+
+    def _is_mixin(self, scope: Scope, node: cst.ClassDef) -> bool:
+        init = syntax.methods(node).get("__init__")
+        params = [] if init is None else [each.name.value for each in init.params.params[1:]]
+        is_given = any("context" in name or name == "hparams" for name in params)
+        return not is_given and scope not in self._old and not self._hierarchy.is_trial(scope)
 
     def _node(self, scope: Scope) -> cst.ClassDef:
         tree = cst.parse_module(self._sources[scope.source.path])

@@ -229,7 +229,7 @@ class _Rewriting:
             return [line]
         name = line.name.value
         if name == "__init__":
-            return [self._init(line)]
+            return [line if self._family.is_mixin else self._init(line)]
         if name == "train_batch" and self._family.extends:
             classes = [*map(syntax.methods, self._relatives)]
             is_first = "train_batch" not in self._family.inherited
@@ -265,7 +265,7 @@ class _Rewriting:
             header = "def __init__(self, context: PyTorchTrialContext) -> None:\n    pass\n"
             self._file.imports.new.add(_CONTEXT)
             self._file.imports.kept.add("PyTorchTrialContext")
-        first = "super().__init__(context)\n" if "__init__" in self._family.inherited else ""
+        first = "super().__init__(context)\n" if self._family.keeps_context else ""
         made = ensure_type(syntax.statement(header), cst.FunctionDef)
         return syntax.with_body(made, syntax.statements(first))
 
@@ -280,7 +280,7 @@ class _Rewriting:
             line for line in syntax.body_of(init) if not isinstance(syntax.simple(line), cst.Pass)
         ]
         download = self._download if self._downloads_first else None
-        has_it = "__init__" in self._family.inherited and any(map(is_super_init, lines))
+        has_it = self._family.keeps_context and any(map(is_super_init, lines))
         has_it = has_it or self._keeps_context(lines, own)
         first = [] if has_it else [f"{own}.context = {context}"]
         if download is not None:

@@ -58,7 +58,11 @@ from det_compat.migrate.to_lightning.planning import REDUCER, Planner, ReadFile
 from det_compat.migrate.to_lightning.returned.hoisting import Resolved, hoist_wraps
 from det_compat.migrate.to_lightning.shadowed import without_shadowed
 from det_compat.migrate.to_lightning.taken.renaming import with_new_names
-from det_compat.migrate.to_lightning.taken.reserved import ATTRIBUTE_DICTS, taken_names
+from det_compat.migrate.to_lightning.taken.reserved import (
+    ATTRIBUTE_DICTS,
+    keeps_hparams,
+    taken_names,
+)
 from det_compat.migrate.to_lightning.written_out.outputs import asks_outputs
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.branches import without_questions
@@ -91,6 +95,7 @@ class Lightning(Target):
         self._renamed = taken_names(
             nodes, hooked=callbacks, nested=lambda: nested_hparams(nodes), are_deep=are_deep
         )
+        self._hparams = {"hparams"} - self._renamed if keeps_hparams(nodes) else set[str]()
         self._taken = taken_in_callbacks(callbacks)
         self._asks_outputs = asks_outputs(callbacks)
         resolved: list[Resolved] = []
@@ -188,7 +193,8 @@ class Lightning(Target):
         if facts is None or not self._old.isdisjoint(facts.classes.values()):
             # Older trials that are still there have been marked: the code around them is theirs.
             return []
-        tree, symbols = resolve(self.sources[path], facts, self._renamed, self._taken)
+        text = self.sources[path]
+        tree, symbols = resolve(text, facts, self._renamed, self._taken, self._hparams)
         if self._renamed:
             names = {s.name for s in facts.classes.values() if facts.is_named_as_trial(s)}
             tree = with_new_names(tree, names, self._renamed)

@@ -20,6 +20,7 @@ from det_compat.migrate.tree.walking import below, has
 
 _Tree = TypeVar("_Tree", bound=cst.CSTNode)
 _Named: TypeAlias = cst.Name | cst.Attribute
+_Holding = TypeVar("_Holding", cst.Arg, cst.DictElement, cst.Element)
 _PARTS = {owner: name for (base, name), owner in TYPES.items() if base == CONTEXT}
 #: What a context's members were called in some versions of Determined 0.12.
 _EARLIER = {"get_rank": "distributed.get_rank", "wrap_lrscheduler": "wrap_lr_scheduler"}
@@ -175,7 +176,11 @@ def own_name(name: str) -> str:
 
 
 def resolve(
-    source: bytes, facts: Facts, renamed: Collection[str] = (), taken: Collection[str] = ()
+    source: bytes,
+    facts: Facts,
+    renamed: Collection[str] = (),
+    taken: Collection[str] = (),
+    hparams: Collection[str] = (),
 ) -> tuple[cst.Module, Symbols]:
     """The tree of a file, with placeholders.
 
@@ -184,16 +189,20 @@ def resolve(
         facts: what its names stand for.
         renamed: the attributes of trials that get another name.
         taken: those of callbacks.
+        hparams: those in which trials keep what the context tells of their hyperparameters: a
+            placeholder is asked for that where all of it is handed on.
 
     Raises:
         CannotRewriteError: LibCST cannot parse the file.
     """
     symbols, wrapper = Symbols(), parsed(source)
-    is_renamed = (renamed and facts.has_trials) or any(name.encode() in source for name in taken)
+    is_renamed = (renamed and facts.has_trials) or any(
+        name.encode() in source for name in (*taken, *hparams)
+    )
     if not is_renamed and not any(map(_symbol, facts.all_values)):
         # Most files of a project have nothing of Determined's, and need no closer look.
         return wrapper.module, symbols
-    return located(wrapper, _Resolver(facts, symbols, renamed, taken)), symbols
+    return located(wrapper, _Resolver(facts, symbols, renamed, taken, hparams)), symbols
 
 
 class _Resolver(LocatingTransformer):
@@ -203,8 +212,10 @@ class _Resolver(LocatingTransformer):
         symbols: Symbols,
         renamed: Collection[str],
         taken: Collection[str],
+        hparams: Collection[str],
     ) -> None:
         super().__init__()
+        self._hparams = hparams
         self._facts = facts
         self._renamed = renamed
         self._taken = taken
@@ -231,6 +242,22 @@ class _Resolver(LocatingTransformer):
         return cst.Attribute(placeholder, cst.Name(part)) if part else placeholder
 
     leave_Name = leave_Attribute
+
+    def leave_Arg(self, original_node: _Holding, updated_node: _Holding) -> _Holding:
+        """Ask a context for hyperparameters that a trial keeps, as the trial itself has."""
+        was, value = original_node.value, updated_node.value
+        if not isinstance(was, cst.Attribute) or not isinstance(value, cst.Attribute):
+            return updated_node
+        is_whole = value.attr.value in self._hparams and not getattr(original_node, "star", "")
+        if not is_whole or not self._facts.stands_for_trial(self.span(was.value)):
+            return updated_node
+        kept = cst.Attribute(value.value, cst.Name("context"))
+        placeholder = self._symbols.add(Symbol(CONTEXT, True, kept, value.value))
+        call = cst.Call(cst.Attribute(placeholder, cst.Name("get_hparams")))
+        return updated_node.with_changes(value=call)
+
+    leave_DictElement = leave_Arg
+    leave_Element = leave_Arg
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
         """Let ``getattr(trial, "logger")`` and its like ask for the new name."""

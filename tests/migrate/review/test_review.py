@@ -443,6 +443,30 @@ def test_a_context_of_a_test_is_not_what_a_module_takes(call, fits, tmp_path):
         assert found == "# MIGRATE: T is a LightningModule, which takes lr, size and no context"
 
 
+@pytest.mark.parametrize(
+    ("bases", "call", "takes"),
+    [
+        ("Mixin, pl.LightningModule", "super().__init__()", "context"),
+        ("Mixin, pl.LightningModule", "super().__init__(1)", ""),
+        ("Plain, Mixin, pl.LightningModule", "super().__init__(lr=1)", "context"),
+        ("pl.LightningModule, Mixin", "super().__init__()", ""),
+        ("Unread, Mixin", "super().__init__()", ""),
+        ("Mixin, pl.LightningModule", "pl.LightningModule.__init__(self)", ""),
+    ],
+)
+def test_a_base_that_is_next_takes_what_it_is_given(bases, call, takes, tmp_path):
+    after = (
+        "import pytorch_lightning as pl\nfrom other import Unread\n\n\n"
+        "class Plain:\n    pass\n\n\n"
+        "class Mixin:\n    def __init__(self, context):\n        self.context = context\n\n\n"
+        f"class T({bases}):\n    def __init__(self):\n        {call}\n"
+    )
+    result = FileResult(tmp_path / "a.py", b"", after.encode(), trials=("T",))
+    (made,), _ = reviewed([result], is_lightning=True)
+    said = "# MIGRATE: this calls the __init__ of Mixin, which takes context"
+    assert (said in made.after.decode()) is bool(takes)
+
+
 STAND_IN = "this stands for a context of Determined, which no migrated class takes"
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import pytorch_lightning as pl
+import torch
 
 from det_compat.cli import main
 from tests.migrate.rewriting import method, rewritten
@@ -487,3 +488,23 @@ def test_an_heir_may_have_no_scheduler(tmp_path, line):
     none = f"\n    def create_lr_scheduler(self, optimizer):\n        {line}\n"
     made = rewritten(tmp_path, HEIR + none)
     assert "MIGRATE" not in made and "scheduler" not in made
+
+
+@pytest.mark.parametrize("kept", ["", "        self.context = context\n"])
+@pytest.mark.parametrize("init", ["self", "self, most=3"])
+def test_a_mixin_with_an_init_of_its_own_has_nothing_of_trials(init, kept, tmp_path):
+    mixin = f"class Seen:\n    def __init__({init}):\n        self.seen = 0\n\n\n"
+    own = f"    def __init__(self, context):\n        super().__init__()\n{kept}"
+    heir = HEIR.replace("class Trial(Base)", f"{mixin}class Trial(Seen, PyTorchTrial)")
+    heir = heir.replace("    def build_model", f"{own}\n    def build_model")
+    rest = BASE[BASE.index("    def optimizer") :]
+    header = BASE[: BASE.index("class Base")]
+    source = f"{header}{heir.partition('from base import Base')[2]}\n{rest}"
+    made = rewritten(tmp_path, source)
+    assert mixin in made
+    assert "MIGRATE" not in made
+    namespace = {}
+    exec(made, namespace)
+    module = namespace["Trial"]()
+    assert module.seen == 0
+    assert isinstance(module.model, torch.nn.Linear)

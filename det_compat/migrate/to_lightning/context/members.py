@@ -39,7 +39,7 @@ from det_compat.migrate.tree.marks import above
 from det_compat.migrate.tree.parameters import config_use
 from det_compat.migrate.tree.trial_attributes import reachable
 
-_Valued = TypeVar("_Valued", cst.Arg, cst.Assign, cst.Return)
+_Valued = TypeVar("_Valued", cst.Arg, cst.Assign, cst.Return, cst.DictElement, cst.Element)
 _Loop = TypeVar("_Loop", cst.For, cst.CompFor)
 
 #: What to say where training ends by a condition of a batch.
@@ -226,6 +226,8 @@ class _Members(LightningTransformer):
 
     leave_Assign = leave_Arg
     leave_Return = leave_Arg
+    leave_DictElement = leave_Arg
+    leave_Element = leave_Arg
 
     def leave_StarredDictElement(
         self, original_node: cst.StarredDictElement, updated_node: cst.StarredDictElement

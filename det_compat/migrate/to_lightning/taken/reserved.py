@@ -98,6 +98,13 @@ def taken_names(
     return frozenset(found)
 
 
+def keeps_hparams(nodes: Iterable[ast.ClassDef]) -> bool:
+    """Whether trials keep their hyperparameters, a plain dict, as modules have theirs."""
+    lines = (line for node in nodes for line in walked(node))
+    kept = (each for line in lines if not _wraps_hparams(line) for each in _same(line))
+    return any(getattr(each, "attr", "") == "hparams" for each in kept)
+
+
 def _own_names(node: ast.ClassDef) -> Iterator[str]:
     """The methods and attributes that a class defines, or sets of its objects."""
     owners = {"self", "cls"}
