@@ -3,7 +3,7 @@
 Callbacks and hyperparameters clipped; ``create_lr_scheduler`` returned a wrapper of Determined's.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import libcst as cst
@@ -192,7 +192,10 @@ def step_mode(create: cst.FunctionDef | None, file: File) -> str | None:
     made = _wrapper(create, file)
     if made is None:
         return None
-    mode = _with_variables(_mode(made), create, file)
+    given = _mode(made)
+    if given is None:
+        return None
+    mode = _with_variables(given, create, file)
     known = _locals(create)
     for _ in known:
         for name in syntax.names_in(mode) & known.keys():
@@ -213,11 +216,15 @@ def _with_variables(node: _Node, create: cst.FunctionDef, file: File) -> _Node:
     return node
 
 
+#: The flags of wrappers, of which the later is asked first.
+_FLAGS = ("step_every_epoch", "step_every_batch")
+
+
 def _early_mode(made: cst.Call) -> str:
     """The step mode of a wrapper of PEDL's, which had a flag for each."""
     modes = f"{syntax.code(made.func)}.StepMode"
     default, options = f"{modes}.MANUAL_STEP", list[tuple[str, str]]()
-    for keyword, name in (("step_every_epoch", "EPOCH"), ("step_every_batch", "BATCH")):
+    for keyword, name in zip(_FLAGS, ("EPOCH", "BATCH"), strict=True):
         given = syntax.argument(made, 9, keyword)
         condition = "False" if given is None else syntax.code(given)
         if condition == "True":
@@ -263,7 +270,8 @@ def is_wrapped(create: cst.FunctionDef, file: File) -> bool:
     texts = [known.get(syntax.code(v), syntax.code(v)) for v in values if v is not None]
     calls = _wrappers(create, file)
     made = {syntax.code(call) for call in calls if syntax.argument(call, 0, "scheduler")}
-    return len(made) == len(calls) > 0 and all(text == "None" or text in made for text in texts)
+    are_known = None not in map(_mode, calls) and len(made) == len(calls) > 0
+    return are_known and all(text == "None" or text in made for text in texts)
 
 
 def _wrappers(create: cst.FunctionDef, file: File) -> list[cst.Call]:
@@ -271,8 +279,63 @@ def _wrappers(create: cst.FunctionDef, file: File) -> list[cst.Call]:
     return [call for call in calls if file.symbols.path(call.func) == _SCHEDULER]
 
 
-def _mode(made: cst.Call) -> cst.BaseExpression:
+def _mode(made: cst.Call) -> cst.BaseExpression | None:
+    """The step mode that a wrapper is given; None if it is in what is only known at run time."""
+    if any(arg.star for arg in made.args):
+        return None
     return syntax.argument(made, 1, "step_mode") or syntax.expression(_early_mode(made))
+
+
+def spread_wrappers(node: cst.ClassDef, file: File) -> cst.ClassDef:
+    """The class whose wrappers of schedulers are given by name what was in a dict."""
+
+    def spread(call: cst.Call) -> cst.Call:
+        is_wrapper = file.symbols.path(call.func) == _SCHEDULER
+        return _spread(call) if is_wrapper and any(arg.star for arg in call.args) else call
+
+    return syntax.each(node, cst.Call, spread)
+
+
+def _spread(made: cst.Call) -> cst.Call:
+    """A wrapper whose arguments are by name, where they were in a dict that is written out.
+
+    The name of a flag may be an expression itself.
+    """
+    args: list[cst.Arg] = []
+    for arg in made.args:
+        pairs = [*_pairs(arg.value)] if arg.star == "**" else []
+        if not pairs:
+            args.append(arg)
+        plain = {name: value for name, value in pairs if isinstance(name, str)}
+        chosen = [(syntax.code(name), value) for name, value in pairs if not isinstance(name, str)]
+        for flag in _FLAGS if chosen else ():
+            texts = [f'{name} == "{flag}"' for name, _ in chosen]
+            known = [plain.pop(flag)] if flag in plain else []
+            plain[flag] = syntax.expression(" or ".join([*texts, *map(syntax.code, known)]))
+        args += [
+            cst.Arg(value, cst.Name(name), equal=syntax.EQUAL) for name, value in plain.items()
+        ]
+    return made.with_changes(args=syntax.without_commas(args))
+
+
+def _pairs(
+    node: cst.BaseExpression,
+) -> Iterator[tuple[cst.BaseExpression | str, cst.BaseExpression]]:
+    """The names and values of a dict that is written out; none if some are only known at run time.
+
+    A name is text where that is what stands there; one that is computed has a flag that is True.
+    """
+    elements = node.elements if isinstance(node, cst.Dict) else ()
+    found = [e for e in elements if isinstance(e, cst.DictElement)]
+    keys = [
+        str(e.key.evaluated_value) if isinstance(e.key, cst.SimpleString) else e.key for e in found
+    ]
+    are_known = all(
+        isinstance(k, str) or syntax.code(e.value) == "True"
+        for k, e in zip(keys, found, strict=True)
+    )
+    if len(found) == len(elements) and are_known:
+        yield from ((key, e.value) for key, e in zip(keys, found, strict=True))
 
 
 def with_plain_scheduler(create: cst.FunctionDef, file: File, *, is_apart: bool) -> cst.FunctionDef:
@@ -291,8 +354,10 @@ def with_plain_scheduler(create: cst.FunctionDef, file: File, *, is_apart: bool)
             if file.symbols.path(call.func) != _SCHEDULER:
                 return call
             plain = syntax.argument(call, 0, "scheduler")
-            mode = cst.Arg(_mode(call), cst.Name("step_mode"), equal=syntax.EQUAL)
-            given = [cst.Arg(plain), mode] if plain is not None else call.args
+            mode = _mode(call)
+            if plain is None or mode is None:
+                return call.with_changes(func=syntax.expression(wrap))
+            given = [cst.Arg(plain), cst.Arg(mode, cst.Name("step_mode"), equal=syntax.EQUAL)]
             return call.with_changes(func=syntax.expression(wrap), args=given)
 
         return syntax.each(create, cst.Call, wrapped).with_changes(returns=None)

@@ -21,6 +21,7 @@ from det_compat.migrate.to_context.optimization import (
     clipping_method,
     is_wrapped,
     makes_none,
+    spread_wrappers,
     step_mode,
     with_plain_scheduler,
     without_clipping,
@@ -67,6 +68,7 @@ def in_context_api(node: cst.ClassDef, file: File, older: Older) -> cst.BaseStat
     """
     if "build_model" not in syntax.methods(node) and builds_itself(node, file.symbols):
         return with_names_of_today(node, file)
+    node = spread_wrappers(node, file)
     problem = _problem(node, file, older)
     return marked(node, problem, _LINK) if problem else _Rewriting(node, file, older).result()
 

@@ -411,3 +411,34 @@ def test_each_of_several_wrappers_of_schedulers_is_the_context_s(tmp_path):
     create = method(after, "create_lr_scheduler")
     assert create.count("self.context.wrap_lr_scheduler(") == 2
     assert "LRScheduler(torch" not in create
+
+
+@pytest.mark.parametrize(
+    ("given", "modes"),
+    [
+        ('**{"step_every_epoch": True}', ["StepMode.STEP_EVERY_EPOCH\n"]),
+        ('**{"step_mode": LRScheduler.StepMode.MANUAL_STEP}', ["StepMode.MANUAL_STEP\n"]),
+        (
+            '**{self.context.get_hparam("flag"): True}',
+            [
+                'STEP_EVERY_BATCH if self.context.get_hparam("flag") == "step_every_batch"',
+                'STEP_EVERY_EPOCH if self.context.get_hparam("flag") == "step_every_epoch"',
+                "StepMode.MANUAL_STEP",
+            ],
+        ),
+        (
+            '**{self.flag: True, "step_every_batch": self.fast}',
+            ['STEP_EVERY_BATCH if self.flag == "step_every_batch" or self.fast', "MANUAL_STEP"],
+        ),
+        ("**self.context.get_hparam('flags')", []),
+        ("**{**self.flags}", []),
+        ("**{self.flag: self.fast}", []),
+        ("*self.flags", []),
+    ],
+)
+def test_flags_of_a_wrapper_may_be_in_a_dict(given, modes, tmp_path):
+    made = rewritten(tmp_path, OLD.replace("step_every_epoch=True", given), "context")
+    assert ("# MIGRATE: its LR scheduler is made in a way" in made) is (not modes)
+    init = method(made, "__init__") + "\n"
+    at = [init.index(mode) for mode in modes]
+    assert at == sorted(at)
