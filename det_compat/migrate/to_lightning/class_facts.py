@@ -10,7 +10,12 @@ import libcst as cst
 from det_compat.analysis.expressions import words
 from det_compat.migrate.shapes.values import assigned
 from det_compat.migrate.to_lightning.metrics.names import are_shared, every_name, known_names
-from det_compat.migrate.to_lightning.optimization.kept import Wrapping, called_often, wrappings
+from det_compat.migrate.to_lightning.optimization.kept import (
+    Wrapping,
+    called_for_sure,
+    called_often,
+    wrappings,
+)
 from det_compat.migrate.to_lightning.optimization.step_modes import (
     INTERVALS,
     choices,
@@ -184,13 +189,19 @@ class ClassFacts:
 
 
 def facts_of(
-    node: cst.ClassDef, symbols: Symbols, classes: Mapping[str, cst.ClassDef]
+    node: cst.ClassDef,
+    symbols: Symbols,
+    classes: Mapping[str, cst.ClassDef],
+    *,
+    has_heirs: bool,
 ) -> ClassFacts:
     """What stands in a trial class, given the classes of its file."""
     own = syntax.methods(node)
-    often = called_often(own)
+    often, sure = called_often(own), called_for_sure(own)
+    # An heir may have another method of the name.
+    sure = sure & {"__init__"} if has_heirs else sure
     wrapped = [
-        found
+        replace(found, is_conditional=found.is_branch) if name in sure else found
         for name, method in own.items()
         for found in wrappings(method, symbols)
         # Of several that it makes when it is called again, an attribute keeps the last.

@@ -222,10 +222,11 @@ class Lightning(Target):
         if len(symbols):
             tree = keep_modes(name_wrapped(keep_wrapped(tree, symbols), symbols), symbols)
         nodes = {node.name.value: node for node in syntax.find(tree, cst.ClassDef)}
+        children = self._hierarchy.children
         trials = {
-            scope: (nodes[scope.name], facts_of(nodes[scope.name], symbols, nodes))
+            scope: (node, facts_of(node, symbols, nodes, has_heirs=bool(children(scope))))
             for scope in facts.classes.values()
-            if scope.name in nodes and facts.is_trial(scope)
+            if (node := nodes.get(scope.name)) is not None and facts.is_trial(scope)
         }
         self._read[path] = ReadFile(tree, symbols, facts, trials)
 

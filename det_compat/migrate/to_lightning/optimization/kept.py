@@ -29,7 +29,8 @@ class Wrapping:
         is_list: whether the attribute is a list of such.
         loop: what the list is made from, as in ``i in range(3)``; ``""`` if it is no comprehension.
             It ends in BY_KEY for the dict whose keys are all that its names are made from.
-        is_conditional: whether the statement may not run, and nothing else sets the attribute.
+        is_conditional: whether the statement may not run, and nothing else sets the attribute; so
+            may those of other methods than ``__init__``.
         is_branch: whether its method may come by without setting the attribute.
         keeps_mode: whether another statement keeps the step mode of a scheduler.
     """
@@ -115,6 +116,27 @@ def looped(method: cst.FunctionDef) -> Iterator[Line]:
     for kind in (cst.For, cst.While):
         for loop in syntax.find(method, kind):
             yield from syntax.find(loop, cst.SimpleStatementLine)
+
+
+def called_for_sure(own: Mapping[str, cst.FunctionDef]) -> set[str]:
+    """The methods of a class that its ``__init__`` runs to their end, and ``__init__`` itself."""
+    found = ["__init__"] if "__init__" in own else []
+    for name in found:
+        for line in syntax.body_of(own[name]):
+            if any(syntax.find(line, cst.Return)):
+                break
+            call = syntax.call_of(line)
+            func = "" if call is None else syntax.code(call.func)
+            owner, _, called = func.rpartition(".")
+            inner = own.get(called) if owner == syntax.self_name(own[name]) else None
+            if inner is not None and called not in found and not _may_end_early(inner):
+                found.append(called)
+    return {*found}
+
+
+def _may_end_early(method: cst.FunctionDef) -> bool:
+    body = syntax.body_of(method)
+    return any(any(syntax.find(line, cst.Return)) for line in body[:-1])
 
 
 def called_often(own: Mapping[str, cst.FunctionDef]) -> set[str]:

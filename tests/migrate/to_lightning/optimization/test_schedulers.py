@@ -519,3 +519,28 @@ lr=0.1))
             torch.optim.lr_scheduler.StepLR(self.opt, 2), LRScheduler.StepMode.{0}
         )
 """
+
+
+@pytest.mark.parametrize(
+    ("call", "first", "heir", "is_sure"),
+    [
+        ("self.make()", "", "", True),
+        ("self.sched = self.make()", "", "", True),
+        ("if batch:\n            self.make()", "", "", False),
+        ("self.make()", "if self.off:\n            return\n        ", "", False),
+        ("self.call(self.make)", "", "", False),
+        ("self.make()", "", "\n\nclass Heir(Trial):\n    def make(self):\n        pass\n", False),
+    ],
+)
+def test_what_a_method_makes_that_init_runs_is_there(call, first, heir, is_sure, tmp_path):
+    made = (
+        "self.context.wrap_lr_scheduler(torch.optim.lr_scheduler.StepLR(self.opt, 2), step_mode=1)"
+    )
+    made = made.replace("step_mode=1", "LRScheduler.StepMode.STEP_EVERY_EPOCH")
+    own = f"    def make(self):\n        {first}self.s = {made}\n\n"
+    source = trial(
+        ("lr=0.1))\n", f"lr=0.1))\n        {call}\n"),
+        ("    def build_training", f"{own}    def build_training"),
+    )
+    text = method(rewritten(tmp_path, source + heir), "configure_optimizers")
+    assert ('if getattr(self, "s", None)' not in text) is is_sure
