@@ -31,6 +31,7 @@ from det_compat.migrate.to_context.pedl_left import PedlLeft
 from det_compat.migrate.to_context.pedl_names import PedlNames
 from det_compat.migrate.to_context.target import Context
 from det_compat.migrate.to_det_compat import DetCompat
+from det_compat.migrate.to_lightning.context.quoted import Unquoted
 from det_compat.migrate.to_lightning.script_contexts.factories import Factories
 from det_compat.migrate.to_lightning.taken.asked import AskedContexts
 from det_compat.migrate.to_lightning.taken.devices import OwnDevices
@@ -50,8 +51,8 @@ TARGETS: dict[str, tuple[type[Target], ...]] = {
     # What an adapter trained is a trial in between, and becomes a module with the others.
     # Scripts tell modules last what these have asked for by then.
     "lightning": (
-        *(PedlNames, Context, Created, AskedContexts, OwnDevices, OwnParameters, Factories),
-        *(Adapters, Lightning, AdaptedModules, ProcessCounts),
+        *(Unquoted, PedlNames, Context, Created, AskedContexts, OwnDevices, OwnParameters),
+        *(Factories, Adapters, Lightning, AdaptedModules, ProcessCounts),
     ),
 }
 

@@ -319,24 +319,39 @@ class _Rewriting:
         return None if has_data else self._older.functions.get("download_data")
 
     @property
+    def _loading_asks(self) -> bool:
+        """Whether what makes the loaders is given the place of the download."""
+        loaders = self._older.functions.get("make_data_loaders")
+        return loaders is not None and DATA_DIR in loaders.call("self", "self.context")
+
+    @property
     def _downloads_first(self) -> bool:
         """Whether what comes before the data may need the download, or its random numbers."""
         around, name = self._file.elsewhere, self._download.name if self._download else ""
         first = around.reached(map(syntax.code, self._own.values()))
         text = around.texts.get(name)
+        asked = (DATA_DIR in syntax.code(method) for method in self._own.values())
+        if not self._has_loaders and not self._loading_asks and any(asked):
+            return True
         return text is None or around.may_draw([text]) or any(map(_READS.search, first))
 
     def _data_methods(self) -> list[cst.BaseStatement]:
         """The loaders, which both come from one function, and where their data are."""
         own, context, made = "self", "self.context", dict[str, str]()
+        before = ""
         if self._download is not None and not self._downloads_first:
-            made[DATA_DIR] = self._call(self._download, own, context)
+            download = self._call(self._download, own, context)
+            if self._loading_asks:
+                made[DATA_DIR] = download
+            else:
+                before = f"    {download}\n"
         loaders = self._older.functions["make_data_loaders"]
         assert loaders is not None  # or there was a problem
         made[self._loaders] = self._call(loaders, own, context)
         self._file.imports.new.add("import functools")
         texts = [
-            f"@functools.cached_property\ndef {name}(self):\n    return {text}\n"
+            f"@functools.cached_property\ndef {name}(self):\n"
+            f"{before if name == self._loaders else ''}    return {text}\n"
             for name, text in made.items()
         ]
         texts += [

@@ -98,6 +98,22 @@ def test_a_download_that_others_may_need_comes_first(old, new, tmp_path):
     assert made.count("@functools.cached_property") == 1
 
 
+def test_a_download_is_made_where_nobody_asks_for_its_place(tmp_path):
+    own = STANDARD.replace('pedl.get_download_data_dir() + "/rows.pt"', '"rows.pt"')
+    made = rewritten(tmp_path, own, "context")
+    assert method(made, "loaders") == (
+        "def loaders(self):\n"
+        "    download_data(self.context.get_experiment_config(), self.context.get_hparams())\n"
+        "    return make_data_loaders(\n"
+        "        self.context.get_experiment_config(), self.context.get_hparams()\n"
+        "    )"
+    )
+    assert "download_data_dir" not in made
+    asked = own.replace("return Net()", "return Net(pedl.get_download_data_dir())")
+    made = rewritten(tmp_path, asked, "context")
+    assert "    self.download_data_dir = download_data(\n" in init_of_trial(made)
+
+
 def test_data_are_made_once_and_for_those_who_ask(tmp_path, monkeypatch):
     made, loaded = {}, []
     exec(compile(rewritten(tmp_path, STANDARD), "made", "exec"), made)
