@@ -51,7 +51,9 @@ class LightningTransformer(FileTransformer[LightningFile]):
         node = node or (self.classes[-1] if self.classes else None)
         plan = self.file.plans.get(node.name.value) if node is not None else None
         if node is None or plan is None or not plan.is_root:
-            found = [plan.arguments for plan in self.file.plans.values()]
+            # Files beside those of trials are handed what these have.
+            plans = self.file.plans or self.file.trials
+            found = [plan.arguments for plan in plans.values()]
             others = {n for a in found for n in (*a.sections, *a.settings)}
             is_kept = any(a.is_open and a.is_whole for a in found)
             # A script makes a module without LightningCLI.

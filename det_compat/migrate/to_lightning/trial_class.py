@@ -297,7 +297,13 @@ class _Rewriting:
         # There is no validation before its loader.
         first = ("__init__", "build_validation_data_loader")
         kept = surely(plan.own.reducers, plan, self.own, *first)
-        reducers = reducer_hooks(kept, odd, callbacks_update=updating, are_others=more)
+        reducers = reducer_hooks(
+            kept,
+            odd,
+            callbacks_update=updating,
+            are_others=more,
+            is_whole=plan.evaluates_whole,
+        )
         bases = (base for base in plan.parents if not base.is_mixin)
         has_hooks = not (updating and reducers) and any(
             (base.keeps_modes or (self.file.callbacks_evaluate and base.all_models))

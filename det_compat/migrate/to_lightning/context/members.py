@@ -213,7 +213,7 @@ class _Members(LightningTransformer):
             return updated_node
         if isinstance(updated_node, cst.Assign) and called[1] == "get_hparam":
             return updated_node.with_changes(value=self._parameter(updated_node.value))
-        is_kept = isinstance(updated_node, cst.Assign)
+        is_kept = isinstance(updated_node, cst.Assign) and not self._is_asked_for(updated_node)
         is_kept &= not self._asks or self._changes_hparams()
         if called[1] == "get_hparams" and not is_kept:
             is_copied = original_node in self._copied or bool(getattr(updated_node, "star", ""))
@@ -223,6 +223,11 @@ class _Members(LightningTransformer):
         bare = updated_node.value.with_changes(lpar=[], rpar=[])
         is_needed = syntax.whole(syntax.code(bare)) != syntax.code(bare)
         return updated_node if is_needed else updated_node.with_changes(value=bare)
+
+    def _is_asked_for(self, line: cst.Assign) -> bool:
+        """Whether other code asks for an attribute that is set here."""
+        names = {syntax.code(each.target).rpartition(".")[2] for each in line.targets}
+        return not names.isdisjoint(self.file.elsewhere.asked)
 
     leave_Assign = leave_Arg
     leave_Return = leave_Arg

@@ -64,6 +64,10 @@ def metric_of(reducer):
 
 
 _START = "on_validation_start(self):\n"
+_OF_ALL = """\
+    if self.global_rank > 0:
+        # each device goes through all of the data: the values of the first count
+"""
 _EARLIER = """\
 on_validation_model_eval(self):
     super().on_validation_model_eval()
@@ -133,18 +137,23 @@ def reducer_hooks(
     *,
     callbacks_update: bool,
     are_others: bool,
+    is_whole: bool,
 ) -> list[cst.FunctionDef]:
     """The hooks that reset reducers before a validation, and log them after it.
 
     What is made by one of the ``odd`` may be no single number. If ``are_others``, a base has
     such hooks of its own. Where callbacks may update
     reducers when a validation starts, they are reset before: Lightning tells callbacks of a start
-    first, Determined told them after it had reset reducers.
+    first, Determined told them after it had reset reducers. If a validation ``is_whole``, each
+    device goes through all of the data, which one alone did on Determined.
     """
     if not reducers:
         return []
     resets = "\n".join(guarded(reducer, reset(reducer)) for reducer in reducers)
     logs = "\n".join(guarded(reducer, log(reducer, reducer.made_by in odd)) for reducer in reducers)
+    if is_whole:
+        lines = "".join(f"    {line}\n" for line in resets.split("\n"))
+        logs = f"{_OF_ALL}{lines}{logs}"
     start = _EARLIER if callbacks_update else _START
     if are_others:
         start += "" if callbacks_update else "    super().on_validation_start()\n"

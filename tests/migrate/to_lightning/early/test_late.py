@@ -47,7 +47,7 @@ _AB = (("a", 1), ("b", 2))
         ),
         pytest.param(
             "[context.get_per_slot_batch_size()]",
-            "        return [(self.hparams.global_batch_size // self.trainer.world_size)]",
+            "        return [self.hparams.global_batch_size // self.trainer.world_size]",
             id="a list that nobody changes",
         ),
     ],

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -61,6 +63,26 @@ def test_it_is_logged_after_a_validation(tmp_path):
     assert method(made, "on_validation_epoch_end").endswith(
         "    self.log('mean', self.mean.compute())"
     )
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_one_device_counts_where_each_goes_through_all_of_the_data(rank, tmp_path):
+    whole = "def evaluate_full_dataset(self, loader):\n        self.mean.update(2)\n"
+    source = MEAN + trial(
+        ("lr=0.1))\n", WRAPPED),
+        ("def evaluate_batch(self, batch):\n", f"{whole}        batch = next(iter(loader))\n"),
+    )
+    hook = method(rewritten(tmp_path, source), "on_validation_epoch_end")
+    done = []
+    module = SimpleNamespace(
+        global_rank=rank,
+        log=lambda name, value: done.append((name, value)),
+        mean=SimpleNamespace(reset=lambda: done.append("reset"), compute=lambda: 2),
+    )
+    namespace: dict[str, Any] = {}
+    exec(hook, namespace)
+    namespace["on_validation_epoch_end"](module)
+    assert done == [*(["reset"] if rank else []), ("mean", 2)]
 
 
 def test_without_a_name_it_has_several_metrics(tmp_path):
