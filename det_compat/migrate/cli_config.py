@@ -16,6 +16,7 @@ from det_compat.migrate.results import FileResult, Migration
 from det_compat.migrate.review.arguments import accumulates, keywords, unnamed
 from det_compat.migrate.review.process_counts import SIZE, takes_size
 from det_compat.migrate.review.project import Code, Text, methods
+from det_compat.migrate.to_lightning.data.shared_out import FLAG
 from det_compat.migrate.to_lightning.plan import UNUSED
 from det_compat.migrate.to_lightning.scripts.step_counts import is_manual, steps_of_module
 from det_compat.migrate.tree.marks import comment
@@ -26,6 +27,12 @@ _STEPS = {
     False: "max_steps counts steps of the optimizer, which are not the batches: give their number",
     True: "max_steps counts the steps of each optimizer: give their sum",
 }
+
+
+_OF_LOADERS = (
+    "several devices have other batches than Determined's, unless what a comment on a loader in {} "
+    "says is done"
+)
 
 
 def target_of(path: Path) -> Path:
@@ -80,6 +87,9 @@ def lightning_config(path: Path, migration: Migration) -> FileResult:
             f"# {every} batches made one step: max_steps is {steps} for a module that does so\n"
         )
     header += _of_validations(config, whole)
+    loading = [each.path.name for each in migration.files if FLAG.encode() in each.after]
+    if contents["trainer"]["devices"] > 1 and loading:
+        header += f"{comment(_OF_LOADERS.format(', '.join(loading)))}\n"
     if best is None:
         metric = config.raw["searcher"]["metric"]
         header += (

@@ -7,6 +7,7 @@ from pytorch_lightning.demos.boring_classes import BoringModel
 
 from det_compat.migrate.cli_config import lightning_config
 from det_compat.migrate.results import FileResult, Migration
+from det_compat.migrate.to_lightning.data.shared_out import FLAG
 from det_compat.migrate.to_lightning.plan import UNUSED
 
 MODULE = """\
@@ -392,6 +393,22 @@ def test_the_best_checkpoints_are_kept_as_well(logged, was, more, kept, tmp_path
     assert best == ([kept] if kept else [])
     assert ("# Determined kept the checkpoint of the best x, too" in after) is (kept is None)
     assert saving[-1] == {"save_on_train_epoch_end": True}
+
+
+@pytest.mark.parametrize(("slots", "is_marked"), [(1, False), (2, True)])
+def test_loaders_that_several_devices_share_otherwise_are_spoken_of(slots, is_marked, tmp_path):
+    path = tmp_path / "const.yaml"
+    path.write_text(
+        "searcher: {name: single, metric: x, max_length: {batches: 30}}\n"
+        f"resources: {{slots_per_trial: {slots}}}\n"
+    )
+    loader = f"    # several processes share this out, unless pl.Trainer({FLAG})\n    loader = 1\n"
+    text = f"{MODULE.format('True', 'self.g')}\n{loader}".encode()
+    file = FileResult(tmp_path / "model_def.py", b"", text, trials=("T",))
+    after = lightning_config(path, Migration([file])).after.decode()
+    said = "# MIGRATE: several devices have other batches than Determined's, unless what a comment"
+    assert (said in after) is is_marked
+    assert ("on a loader in model_def.py says is done" in after) is is_marked
 
 
 def test_as_many_of_the_latest_checkpoints_are_left_as_there_were(tmp_path):

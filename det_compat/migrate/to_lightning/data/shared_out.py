@@ -23,11 +23,11 @@ from det_compat.migrate.tree.trial_attributes import reachable, values_set
 ORDER = "# Lightning shuffles this in several processes"
 #: And where a sampler of the project's own may have put together what becomes a batch.
 SAMPLES = "# in several processes Lightning shuffles single samples: no batch stays whole"
-_WHOLE = (
-    "# several processes need a batch sampler that shares out, and use_distributed_sampler=False"
-)
+#: What several processes do otherwise without.
+FLAG = "use_distributed_sampler=False"
+_WHOLE = f"# several processes need a batch sampler that shares out, and {FLAG}"
 #: The comment on a loader of torch's, all of which Determined gave each process.
-_EACH = "# several processes share this out, unless pl.Trainer(use_distributed_sampler=False)"
+_EACH = f"# several processes share this out, unless pl.Trainer({FLAG})"
 #: The comment where data are shared out before there is a Trainer.
 RANKS = "# ddp_spawn and ddp_fork make this in one process for all: move it to setup() for them"
 _TRAINING, _VALIDATION = "build_training_data_loader", "build_validation_data_loader"
