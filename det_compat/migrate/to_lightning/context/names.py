@@ -44,10 +44,11 @@ _ARGUMENTS = {"hparams", "exp_conf"}
 def rename_types(tree: cst.Module, file: LightningFile) -> cst.Module:
     """Rename types wherever they are named: bases, annotations, calls.
 
-    A wrapper of a scheduler that is still made is no torch's, and is left.
+    A wrapper of a scheduler that is still made, or derived from, is no torch's, and is left.
     """
-    calls = (call.func for call in syntax.find(tree, cst.Call))
-    made = {syntax.code(func) for func in calls if file.symbols.path(func) == _WRAPPER}
+    used = [call.func for call in syntax.find(tree, cst.Call)]
+    used += [base.value for node in syntax.find(tree, cst.ClassDef) for base in node.bases]
+    made = {syntax.code(each) for each in used if file.symbols.path(each) == _WRAPPER}
 
     def renamed(node: cst.Name) -> cst.BaseExpression:
         path = file.symbols.path(node) or ""

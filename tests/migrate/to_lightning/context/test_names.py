@@ -192,6 +192,13 @@ def test_a_wrapper_of_a_scheduler_that_is_still_made_is_left(tmp_path):
     assert "torch.optim.lr_scheduler.LRScheduler(" not in after
 
 
+def test_a_class_that_derives_from_a_wrapper_of_a_scheduler_is_left(tmp_path):
+    before = "class Warm(LRScheduler):\n    pass\n\n\nclass Trial"
+    after = rewritten(tmp_path, trial(("class Trial", before)))
+    assert "# MIGRATE: pytorch.LRScheduler has no counterpart" in after
+    assert "class Warm(LRScheduler):" in after
+
+
 def test_a_search_is_told_of_what_it_should_leave_out(tmp_path):
     refusing = (
         "self.context = context\n",
