@@ -272,7 +272,7 @@ class _Rewriting:
         return syntax.with_body(made, syntax.statements(first))
 
     def _init(self, init: cst.FunctionDef) -> cst.FunctionDef:
-        init, context = _with_context(init)
+        init, context = _with_context(init, hands_on=self._family.keeps_context)
         if self._family.trained:
             init = leftovers.put_back_silently(init, self._file)
             classes = [self._here, *self._family.bases]
@@ -400,8 +400,11 @@ def _takes(method: cst.FunctionDef, position: int) -> bool:
     return "hparams" in names or len(required) > position
 
 
-def _with_context(init: cst.FunctionDef) -> tuple[cst.FunctionDef, str]:
-    """``__init__`` that takes the context, perhaps in the place of hyperparameters."""
+def _with_context(init: cst.FunctionDef, *, hands_on: bool) -> tuple[cst.FunctionDef, str]:
+    """``__init__`` that takes the context, perhaps in the place of hyperparameters.
+
+    It ``hands_on`` the context to that of a base.
+    """
     given = init.params.params[1:]
     named = [p.name.value for p in given if "context" in p.name.value]
     if named:
@@ -409,7 +412,8 @@ def _with_context(init: cst.FunctionDef) -> tuple[cst.FunctionDef, str]:
     if given and given[0].name.value != "hparams":
         return init, given[0].name.value
     body = syntax.replaced(init.body, "hparams", "context.get_hparams()")
-    changed = [_passing_context(line) for line in syntax.body_of(init.with_changes(body=body))]
+    changed = [*syntax.body_of(init.with_changes(body=body))]
+    changed = [_passing_context(line) for line in changed] if hands_on else changed
     params = [init.params.params[0].with_changes(comma=cst.MaybeSentinel.DEFAULT)]
     params.append(cst.Param(cst.Name("context")))
     params += [p for p in given if p.name.value != "hparams"]

@@ -508,3 +508,27 @@ def test_a_mixin_with_an_init_of_its_own_has_nothing_of_trials(init, kept, tmp_p
     module = namespace["Trial"]()
     assert module.seen == 0
     assert isinstance(module.model, torch.nn.Linear)
+
+
+def test_an_heir_calls_the_init_of_a_mixin_of_its_base(tmp_path):
+    mixin = "class Seen:\n    def __init__(self):\n        self.seen = 0\n\n\nclass Base(Seen, "
+    base = BASE.replace("class Base(", mixin)
+    init = "    def __init__(self, context):\n        self.context = context\n\n"
+    base = base.replace(init, "")
+    own = init.replace("        self.c", "        super().__init__()\n        self.c")
+    heir = HEIR.partition("from base import Base")[2].replace(
+        "    def build", f"{own}    def build"
+    )
+    (tmp_path / "context").mkdir()
+    older = rewritten(tmp_path / "context", base + heir, "context")
+    assert "        super().__init__()\n        self.context = context\n" in older
+    assert older.count("def __init__(self, context)") == 1
+    (tmp_path / "lightning").mkdir()
+    made = rewritten(tmp_path / "lightning", base + heir)
+    assert "MIGRATE" not in made
+    namespace = {}
+    exec(made, namespace)
+    module = namespace["Trial"](lr=0.1)
+    assert module.seen == 0
+    assert dict(module.hparams) == {"lr": 0.1}
+    assert isinstance(module.model, torch.nn.Linear)

@@ -45,7 +45,7 @@ def with_arguments(
     """
     if init is None:
         init = syntax.method("def __init__(self):\n    pass\n")
-        lines = [_BASES_INIT] if plan.other_bases is OtherBases.INITIALIZED else []
+        lines = [_bases_init(plan, file)] if plan.other_bases is OtherBases.INITIALIZED else []
         lines = inherited(plan) or ([_HANDING_ON] if _is_apart(plan) else lines)
         init = init.with_changes(body=cst.IndentedBlock(lines))
     # A parameter would hide a name of the file, or of Python's own, that __init__ uses.
@@ -84,6 +84,15 @@ def with_arguments(
     init = init.with_changes(whitespace_before_params=cst.SimpleWhitespace(""))
     is_spread = (was_spread and bool(names or keyword or kept[1:])) or _is_long(init)
     return _spread(init) if is_spread else init
+
+
+def _bases_init(plan: TrialPlan, file: LightningFile) -> cst.BaseStatement:
+    """The call of the ``__init__`` of a class in front of the trial class, with what it takes."""
+    texts = [file.elsewhere.texts[name] for name in plan.own.bases & file.elsewhere.texts.keys()]
+    nodes = [n for text in texts for n in syntax.find(syntax.looked_at(text), cst.ClassDef)]
+    inits = [method for n in nodes if (method := syntax.methods(n).get("__init__")) is not None]
+    takes = any(len([*syntax.find(init.params, cst.Param)]) > 1 for init in inits)
+    return _BASES_INIT if takes or not inits else syntax.statement("super().__init__()")
 
 
 def needs_init(plan: TrialPlan, file: LightningFile) -> bool:
@@ -331,6 +340,11 @@ def _passing_hparams(
         is_unknown = plan.other_bases is OtherBases.UNKNOWN
         return marked(line, "it is not known which __init__ this calls") if is_unknown else line
     given = [arg for arg in call.args if not symbols.is_context(arg.value)]
+    # A mixin's took nothing, and the base gets one of its own, which takes hyperparameters.
+    bases = [each for each in plan.parents if not each.is_mixin]
+    is_new = bool(bases) and all("__init__" not in each.own.methods for each in bases)
+    if is_new and not call.args and not plan.is_root:
+        return line.with_deep_changes(call, args=[cst.Arg(cst.Name("hparams"), star="**")])
     if plan.is_root and (len(given) < len(call.args) or not call.args):
         return None
     if len(given) == len(call.args):
