@@ -189,7 +189,9 @@ class Evaluator:
 
     def _of_parent(self, scope: scopes.Scope, name: str) -> scopes.Values:
         for relative in self.hierarchy.relatives(scope):
-            if relative is not scope and name in relative.functions:
+            # What derives from a class never comes behind it.
+            is_heir = scope in self.hierarchy.ancestors(relative)
+            if not is_heir and name in relative.functions:
                 return frozenset([scopes.Function(relative.functions[name], bound=True)])
         return frozenset(scopes.Member(base, name) for base in self.hierarchy.owners(scope))
 

@@ -224,3 +224,28 @@ def test_what_loads_a_trial_is_told_of_what_loads_a_module(tmp_path):
     made = rewritten(tmp_path, f"{trial()}{script}")
     assert "    # MIGRATE: the class's load_from_checkpoint() loads Lightning's checkpoints" in made
     assert "    from determined import pytorch\n" in made
+
+
+def test_what_derives_from_a_mixin_never_comes_behind_it(tmp_path):
+    """Its own constructor is not what the mixin hands the context on to."""
+    before = """\
+class Noisy:
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+
+    def noisy(self, x):
+        return x + torch.rand(1)
+
+
+class Preview(Noisy):
+    def __init__(self, rows):
+        super().__init__()
+        self.rows = rows
+
+    def show(self):
+        return self.noisy(self.rows)
+
+
+class Trial(Noisy, """
+    made = rewritten(tmp_path, trial(("class Trial(", before)))
+    assert "        return x + torch.rand(1)\n" in made
