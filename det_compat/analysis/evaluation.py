@@ -169,13 +169,18 @@ class Evaluator:
         """What classes of the tree set or define; None if none of them does."""
         found = scopes.NOTHING
         is_there = False
-        for relative in self.hierarchy.relatives(scope):
+        # Heirs may have set an attribute; their constructors are others.
+        is_init = name == "__init__"
+        look = self.hierarchy.ancestors if is_init else self.hierarchy.relatives
+        for relative in look(scope):
             if name in relative.attributes:
                 is_there = True
                 found |= relative.attributes[name]
             if name in relative.variables:
                 is_there = True
                 found = found.union(*(self._bound(v, bound) for v in self.own(relative, name)))
+            if is_init and is_there:
+                break
         return found if is_there else None
 
     def _bound(self, value: scopes.Value, bound: bool) -> scopes.Values:

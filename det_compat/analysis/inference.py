@@ -22,6 +22,7 @@ from det_compat.catalog.members import TELLTALE
 _Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 _GUESS = scopes.Object(scopes.CONTEXT, guessed=True)
+_CONTEXTS = {scopes.Object(scopes.CONTEXT), _GUESS}
 # Expressions of these kinds can be given a value.
 _TARGETS = (ast.Name, ast.Attribute)
 _CALLING = {"filter", "map", "partial", "partialmethod", "submit"}
@@ -224,6 +225,15 @@ class Inference:
             if isinstance(function, scopes.Function):
                 self._pass(function, node, scope)
 
+    def _takes_context(self, init: scopes.Function, name: str) -> bool:
+        """Whether a parameter may be given a context, which no module has that was a trial."""
+        owner = init.scope.enclosing("class")
+        bases = (
+            self.hierarchy.unknown_bases(owner) if init.scope.name == "__init__" and owner else ()
+        )
+        is_module = any(base.endswith("LightningModule") for base in bases)
+        return not is_module or "context" in name or "ctx" in name
+
     def _set_fields(self, cls: Scope, call: ast.Call, scope: Scope) -> None:
         """Set the fields of a dataclass or named tuple from the call that makes one."""
         body = cls.node.body if isinstance(cls.node, ast.ClassDef) else []
@@ -245,7 +255,8 @@ class Inference:
         variables = callee.scope.variables
         values = self._positional(call.args, scope)
         for name, value in zip(names, values, strict=False):
-            self._add(variables, name, value)
+            if not _CONTEXTS & value or self._takes_context(callee, name):
+                self._add(variables, name, value)
         if node.args.vararg is not None:
             self._add(variables, node.args.vararg.arg, containers.sequence(values[len(names) :]))
         known = {*names, *(a.arg for a in node.args.kwonlyargs)}

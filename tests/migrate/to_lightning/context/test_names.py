@@ -249,3 +249,61 @@ class Preview(Noisy):
 class Trial(Noisy, """
     made = rewritten(tmp_path, trial(("class Trial(", before)))
     assert "        return x + torch.rand(1)\n" in made
+
+
+def test_heirs_have_constructors_of_their_own(tmp_path):
+    """What a mixin's is given where it is called by name does not come to them."""
+    before = """\
+class Noisy:
+    def __init__(self, context):
+        self.noise = context.get_hparam("noise")
+
+    def noisy(self, x):
+        return x * self.noise
+
+
+class Preview(Noisy):
+    def __init__(self, rows):
+        self.rows = rows
+
+    def show(self):
+        return self.noisy(self.rows)
+
+
+class Trial(Noisy, """
+    call = "self.context = context\n"
+    changes = (("class Trial(", before), (call, f"Noisy.__init__(self, context)\n        {call}"))
+    made = rewritten(tmp_path, trial(*changes))
+    assert "MIGRATE" not in made
+    assert "        return x * self.noise\n" in made
+
+
+def test_a_module_that_was_a_trial_is_not_given_a_context(tmp_path):
+    """A call that was left, and is marked, is seen again by the next run."""
+    source = """\
+import pytorch_lightning as pl
+from determined import pytorch
+
+
+class Module(pl.LightningModule):
+    def __init__(self, conf):
+        super().__init__()
+        self.conf = conf
+
+    def configure_optimizers(self):
+        print(self.conf.get("out"))
+
+
+def build(conf):
+    return lambda context: Module(context, conf)
+
+
+def main():
+    make = build({})
+    with pytorch.init() as context:
+        trainer = pytorch.Trainer(make(context), context)
+        trainer.fit(max_length=pytorch.Epoch(2))
+"""
+    made = rewritten(tmp_path, source)
+    assert "the context's get" not in made
+    assert '        print(self.conf.get("out"))\n' in made
