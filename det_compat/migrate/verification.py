@@ -45,7 +45,7 @@ def verify_migration(
             (f"{file.path}:{name}{label}", Pair((file.path, name), (copy, name), *arguments))
             for file, copy in _copies(paths, migration, Path(folder))
             for name in file.trials
-            if name not in bases or configs_of(file.path, name)
+            if name not in bases or _is_started(file.path, name)
             for label, arguments in _arguments(file.path, name, hparams, configs, scripts)
         ]
         verdicts = (
@@ -70,6 +70,11 @@ def _bases(migration: Migration) -> set[str]:
     trees = [ast.parse(file.after) for file in migration.files if file.trials]
     classes = (n for tree in trees for n in ast.walk(tree) if isinstance(n, ast.ClassDef))
     return {ast.unparse(base).rpartition(".")[2] for node in classes for base in node.bases}
+
+
+def _is_started(path: Path, name: str) -> bool:
+    """Whether a config starts a class: one without an entrypoint may mean any in its folder."""
+    return any(config.entrypoint is not None for config in configs_of(path, name))
 
 
 def _arguments(

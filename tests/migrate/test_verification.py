@@ -3,8 +3,14 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 from det_compat.cli import main
+from det_compat.migrate.migration import migrate
+from det_compat.migrate.verification import verify_migration
+from tests.migrate import rewriting
 from tests.preloaded import executable
 
 SILENT = Path(__file__).with_name("silent_trials.py")
@@ -183,3 +189,27 @@ def test_a_trial_whose_hyperparameters_nobody_tells_says_so(tmp_path, capsys, mo
     last = capsys.readouterr().out.splitlines()[-1]
     assert "not verified, because the original failed: " in last
     assert last.endswith("; no config tells its hyperparameters, --hparams may")
+
+
+@pytest.mark.parametrize(
+    ("entrypoint", "trained"),
+    [
+        ("", {"Heir"}),
+        ("entrypoint: model_def:Heir\n", {"Heir"}),
+        ("entrypoint: model_def:Trial\n", {"Trial", "Heir"}),
+    ],
+)
+def test_a_base_is_trained_where_a_config_names_it(entrypoint, trained, tmp_path, monkeypatch):
+    heir = "\n\nclass Heir(Trial):\n    pass\n"
+    (tmp_path / "model_def.py").write_text(rewriting.trial() + heir)
+    (tmp_path / "const.yaml").write_text(
+        f"{entrypoint}searcher: {{name: single, metric: error, max_length: {{batches: 2}}}}\n"
+        "hyperparameters: {global_batch_size: 4}\n"
+    )
+
+    def verify_all(pairs, **options):
+        return [SimpleNamespace(original_error="") for _ in pairs]
+
+    monkeypatch.setattr("det_compat.adapters.verify.verdict.verify_all", verify_all)
+    found = verify_migration([str(tmp_path)], migrate([str(tmp_path)], "lightning"), None, (), 2)
+    assert {label.partition(" ")[0].rpartition(":")[2] for label, _ in found} == trained
