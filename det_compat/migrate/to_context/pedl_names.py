@@ -296,6 +296,9 @@ class _Imports(cst.CSTTransformer):
         module = syntax.code(old.module)
         if module.partition(".")[0] != "pedl" or isinstance(old.names, cst.ImportStar):
             return updated
+        if [f"{module}.{a.evaluated_name}" for a in old.names] == [_MODULES[1]]:
+            text = f"from determined import pytorch as {bound_name(old.names[0])}"
+            return updated.with_changes(body=[ensure_type(syntax.statement(text), Line).body[0]])
         gone = {"error_rate"} if module == "pedl.frameworks.pytorch.util" else set()
         if module == "pedl":
             gone = {a.evaluated_name for a in old.names if bound_name(a) not in self._used}

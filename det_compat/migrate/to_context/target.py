@@ -3,6 +3,7 @@
 PEDL's names have become Determined's before.
 """
 
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from det_compat.migrate.configs import configs_of
 from det_compat.migrate.target import Target
 from det_compat.migrate.to_context.data_functions import find_function
 from det_compat.migrate.to_context.families import Families
-from det_compat.migrate.to_context.trial_class import Older, in_context_api
+from det_compat.migrate.to_context.trial_class import Older, in_context_api, problem_of
 from det_compat.migrate.tree import leftovers, syntax
 from det_compat.migrate.tree.facts import Facts
 from det_compat.migrate.tree.file import File
@@ -27,12 +28,25 @@ from det_compat.migrate.tree.transformers import CannotRewriteError
 _OLD = (Generation.DETERMINED_0_12, Generation.PEDL, Generation.PEDL_STANDARD)
 
 
+@dataclass(frozen=True)
+class _Read:
+    """A file with older trials, and their bases."""
+
+    tree: cst.Module
+    file: File
+    scopes: dict[str, Scope]
+    known: dict[str, Older]
+
+
 class Context(Target):
     """Rewrites the older trials of the files of one analysis."""
 
     def trials(self, path: Path) -> list[str]:
         """The classes of a file that are rewritten."""
-        return [*self._old_trials(path)]
+        read = self._read(path)
+        scopes = read.scopes if read is not None else {}
+        old = self._old_trials(path)
+        return [n for n, scope in scopes.items() if n in old and not self._stays(scope)]
 
     def migrated(self, path: Path) -> bytes | None:
         """The new text of a file; None if there is no older trial in it.
@@ -40,29 +54,62 @@ class Context(Target):
         Raises:
             CannotRewriteError: one of these builds itself in two ways, and Determined runs neither.
         """
-        facts, old = self.analysis.facts(path), self._old_trials(path)
-        if facts is None:
+        read = self._read(path)
+        if read is None:
             return None
-        known = {
-            scope.name: self._older(path, scope, old.get(scope.name))
-            for scope in facts.classes.values()
-            if scope.name in old or scope in self._families.bases
-        }
-        if not known:
-            return None
-        for scope in facts.classes.values():
+        old = self._old_trials(path)
+        for scope in read.scopes.values():
             trial = TrialClass(scope, self.analysis.inference.hierarchy)
             if scope.name in old and trial.is_known and trial.problem:
                 raise CannotRewriteError(f"{scope.name} {trial.problem}")
-        tree, symbols = resolve(self.sources[path], facts)
-        file = File(symbols, elsewhere=self.elsewhere)
 
         def rewritten(node: cst.ClassDef) -> cst.BaseStatement:
-            older = known.get(node.name.value)
-            return node if older is None else in_context_api(node, file, older)
+            older = read.known.get(node.name.value)
+            if older is None:
+                return node
+            stays = self._stays(read.scopes[node.name.value])
+            return in_context_api(node, read.file, replace(older, stays=stays))
 
-        tree = syntax.each(tree, cst.ClassDef, rewritten)
-        return tidied(leftovers.put_back_silently(tree, file), file.imports).bytes
+        tree = syntax.each(read.tree, cst.ClassDef, rewritten)
+        return tidied(leftovers.put_back_silently(tree, read.file), read.file.imports).bytes
+
+    def _read(self, path: Path) -> _Read | None:
+        """A file with its older trials and their bases; None if there are none."""
+        if path not in self._files:
+            self._files[path] = self._with_old(path)
+        return self._files[path]
+
+    def _with_old(self, path: Path) -> _Read | None:
+        facts, old = self.analysis.facts(path), self._old_trials(path)
+        if facts is None:
+            return None
+        scopes = {
+            scope.name: scope
+            for scope in facts.classes.values()
+            if scope.name in old or scope in self._families.bases
+        }
+        if not scopes:
+            return None
+        tree, symbols = resolve(self.sources[path], facts)
+        known = {name: self._older(path, scope, old.get(name)) for name, scope in scopes.items()}
+        return _Read(tree, File(symbols, elsewhere=self.elsewhere), scopes, known)
+
+    def _stays(self, scope: Scope) -> str:
+        """Why a class stays as it was: by itself, or since another of its family does."""
+        found = {each: self._problem(each) for each in (scope, *self._families.of(scope).relatives)}
+        other = next((each.name for each, problem in found.items() if problem), "")
+        return found[scope] or (other and f"{other}, which it goes with, stays as it was")
+
+    def _problem(self, scope: Scope) -> str:
+        read = self._read(scope.source.path)
+        if read is None or scope.name not in read.known:
+            return ""
+        nodes = (n for n in syntax.find(read.tree, cst.ClassDef) if n.name.value == scope.name)
+        return problem_of(next(nodes), read.file, read.known[scope.name])
+
+    @cached_property
+    def _files(self) -> dict[Path, _Read | None]:
+        return {}
 
     @cached_property
     def _families(self) -> Families:

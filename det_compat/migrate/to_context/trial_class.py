@@ -53,12 +53,14 @@ class Older:
         hparams: those of each of its experiment configs.
         functions: its make_data_loaders and download_data, if it has no loader methods.
         family: what it has from other classes.
+        stays: why it, or a class of its family, stays as it was; ``""`` if it is rewritten.
     """
 
     is_standard: bool = False
     hparams: Sequence[Mapping[str, Any]] = ()
     functions: dict[str, DataFunction | None] = field(default_factory=dict)
     family: Family = field(default_factory=Family)
+    stays: str = ""
 
 
 def in_context_api(node: cst.ClassDef, file: File, older: Older) -> cst.BaseStatement:
@@ -66,14 +68,22 @@ def in_context_api(node: cst.ClassDef, file: File, older: Older) -> cst.BaseStat
 
     A class whose methods are not what its generation documented stays as it was.
     """
-    if "build_model" not in syntax.methods(node) and builds_itself(node, file.symbols):
+    if older.stays:
+        return marked(node, older.stays, _LINK)
+    if _is_of_today(node, file):
         return with_names_of_today(node, file)
+    return _Rewriting(spread_wrappers(node, file), file, older).result()
+
+
+def _is_of_today(node: cst.ClassDef, file: File) -> bool:
+    return "build_model" not in syntax.methods(node) and builds_itself(node, file.symbols)
+
+
+def problem_of(node: cst.ClassDef, file: File, older: Older) -> str:
+    """Why a class stays as it was; ``""`` if it is rewritten."""
+    if _is_of_today(node, file):
+        return ""
     node = spread_wrappers(node, file)
-    problem = _problem(node, file, older)
-    return marked(node, problem, _LINK) if problem else _Rewriting(node, file, older).result()
-
-
-def _problem(node: cst.ClassDef, file: File, older: Older) -> str:
     own = {**older.family.inherited, **syntax.methods(node)}
     needed = ["build_model", "optimizer", "losses" if older.is_standard else "train_batch"]
     missing = [name for name in needed if name not in own] if older.family.wraps else []

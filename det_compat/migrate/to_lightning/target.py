@@ -157,11 +157,12 @@ class Lightning(Target):
         return not any(name.encode() in self.sources[path] for name in loaders.NAMES)
 
     def _trial_nodes(self) -> Iterator[tuple[Path, ast.ClassDef]]:
+        """Those of trials that are rewritten, by their files."""
         for code in self.analysis.inference.codes:
             for scope in code.classes:
                 relatives = (scope, *self._hierarchy.relatives(scope))
                 is_trial = any(self._hierarchy.is_trial(each) for each in relatives)
-                if is_trial and isinstance(scope.node, ast.ClassDef):
+                if is_trial and scope not in self._old and isinstance(scope.node, ast.ClassDef):
                     yield code.module.source.path, scope.node
 
     def _callback_nodes(self) -> Iterator[ast.ClassDef]:
@@ -277,7 +278,7 @@ class Lightning(Target):
 
     @cached_property
     def _has_trials(self) -> bool:
-        return any(self._trial_nodes())
+        return bool(self._old) or any(self._trial_nodes())
 
     @cached_property
     def _old(self) -> set[Scope]:

@@ -9,6 +9,7 @@ import pytorch_lightning as pl
 import torch
 
 from det_compat.cli import main
+from det_compat.migrate.migration import migrate
 from tests.migrate.rewriting import method, rewritten
 from tests.preloaded import executable
 
@@ -290,6 +291,24 @@ def test_families_that_stay(tmp_path, more, said):
     assert f"# MIGRATE: {said}" in base
     assert "def train_batch(self, batch, model" in base
     assert "wrap_model" not in heir
+
+
+def test_a_class_stays_with_one_of_its_family_and_so_does_what_asks_it(tmp_path):
+    base = BASE.replace("return LRScheduler(scheduler, ", "return make(LRScheduler, scheduler, ")
+    asking = "def note(trial):\n    print(trial.hparams)\n"
+    (tmp_path / "notes.py").write_text(asking)
+    heir = HEIR + INIT.replace("self.n = 2", "self.hparams = context.get_hparams()")
+    for to in ("context", "lightning"):
+        kept, own = of_family(tmp_path, heir, base, to)
+        assert "# MIGRATE: its LR scheduler is made in a way that is not known" in kept
+        assert "# MIGRATE: Base, which it goes with, stays as it was" in own
+        assert "def train_batch(self, batch, model" in kept
+        lines = own.splitlines(keepends=True)
+        assert "".join(each for each in lines if "# MIGRATE" not in each) == heir
+        migration = migrate([tmp_path], to)
+        assert not any(file.trials for file in migration.files)
+        notes = next(file for file in migration.files if file.path.name == "notes.py")
+        assert notes.after == asking.encode()
 
 
 def test_heirs_may_add_to_the_train_batch_of_their_base(tmp_path):

@@ -359,3 +359,17 @@ def test_flags_of_a_scheduler_are_told_by_their_place(flags, mode, tmp_path):
     source = f"{WRAPPER}{STANDARD}{SCHEDULED.format(flags)}"
     made = rewritten(tmp_path, source, "context")
     assert f"step_mode=Wrapper.StepMode.{mode}" in init_of_trial(made)
+
+
+@pytest.mark.parametrize("indent", ["", "    "])
+def test_its_module_of_loaders_is_determineds_own(indent, tmp_path):
+    line = "from pedl.frameworks.pytorch import data as pdata\n"
+    start, made = (line, "") if not indent else ("", f"    {line}")
+    source = f"{start}def make(rows):\n{made}    return pdata.DataLoader(rows, batch_size=4)\n"
+    for to, loaded in (("context", "pdata.DataLoader"), ("lightning", "DataLoader")):
+        after = rewritten(tmp_path, source, to)
+        assert f"return {loaded}(rows, batch_size=4)\n" in after
+        assert "MIGRATE" not in after
+        found = "determined import pytorch as pdata" if to == "context" else "torch.utils.data"
+        assert found in after
+        assert "pedl" not in after
