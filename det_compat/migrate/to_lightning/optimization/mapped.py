@@ -42,29 +42,44 @@ def spread_maps(tree: cst.Module, symbols: Symbols) -> cst.Module:
     """
     if not any(symbols.member(each) for each in syntax.find(tree, cst.Attribute)):
         return tree
-    listed = syntax.transformed(tree, _Listing(tree, symbols))
+    wraps = _Wraps(tree, symbols)
+    listed = syntax.transformed(tree, _Listing(tree, wraps))
 
     def spread(line: Line) -> Lines:
         small = syntax.simple(line)
         if not isinstance(small, cst.Assign) or len(small.targets) != 1:
             return line
-        first, *rest = _spread(small, symbols) or [small]
+        first, *rest = _spread(small, wraps) or [small]
         made = [cst.SimpleStatementLine([each]) for each in rest]
         return cst.FlattenSentinel([line.with_changes(body=[first]), *made]) if made else line
 
     return syntax.each(listed, cst.SimpleStatementLine, spread)
 
 
-def _wraps(value: cst.CSTNode, symbols: Symbols) -> bool:
-    return bool(symbols.calls(value, *WRAPPING))
+class _Wraps:
+    """Whether something wraps, by itself or in a function of the file that does."""
+
+    def __init__(self, tree: cst.Module, symbols: Symbols) -> None:
+        self.symbols = symbols
+        functions = (f for f in syntax.find(tree, cst.FunctionDef) if f.name.value != "__init__")
+        self._functions = {f.name.value for f in functions if symbols.calls(f, *WRAPPING)}
+
+    def is_wrapping(self, function: cst.BaseExpression) -> bool:
+        """Whether a function itself wraps what it is called with, or makes that and wraps it."""
+        member = self.symbols.member(function)
+        name = syntax.code(function).rpartition(".")[2]
+        return (member is not None and member[1] in WRAPPING) or name in self._functions
+
+    def __call__(self, value: cst.CSTNode) -> bool:
+        return any(self.is_wrapping(call.func) for call in syntax.find(value, cst.Call))
 
 
 class _Listing(cst.CSTTransformer):
     """Writes ``list(map(wrap, all))``, and what is like it, as ``[wrap(each) for each in all]``."""
 
-    def __init__(self, tree: cst.Module, symbols: Symbols) -> None:
+    def __init__(self, tree: cst.Module, wraps: _Wraps) -> None:
         super().__init__()
-        self._symbols = symbols
+        self._wraps = wraps
         self._added = {
             syntax.code(each)
             for sum_ in syntax.find(tree, cst.BinaryOperation)
@@ -95,18 +110,17 @@ class _Listing(cst.CSTTransformer):
         """What wraps all that something has, as a list; None if it wraps nothing."""
         if isinstance(value, cst.GeneratorExp):
             made = cst.ListComp(value.elt, value.for_in)
-            return made if _wraps(value.elt, self._symbols) else None
+            return made if self._wraps(value.elt) else None
         if not isinstance(value, cst.Call) or syntax.code(value.func) != "map":
             return None
         function, *every = (arg.value for arg in value.args)
         if len(every) != 1 or any(arg.star or arg.keyword for arg in value.args):
             return None
-        member = self._symbols.member(function)
-        if member is not None and member[1] in WRAPPING:
+        if self._wraps.is_wrapping(function):
             if isinstance(inner := every[0], (cst.GeneratorExp, cst.ListComp)):
                 return cst.ListComp(cst.Call(function, [cst.Arg(inner.elt)]), inner.for_in)
             name, body = "each", syntax.expression(f"{syntax.code(function)}(each)")
-        elif isinstance(function, cst.Lambda) and _wraps(function.body, self._symbols):
+        elif isinstance(function, cst.Lambda) and self._wraps(function.body):
             params = function.params.params
             if len(params) != 1 or params[0].default is not None:
                 return None
@@ -118,7 +132,7 @@ class _Listing(cst.CSTTransformer):
         return loop.with_changes(elt=body)
 
 
-def _spread(line: cst.Assign, symbols: Symbols) -> list[cst.Assign] | None:
+def _spread(line: cst.Assign, wraps: _Wraps) -> list[cst.Assign] | None:
     """The assignments of which each keeps one of those that a list wraps for several names."""
     target, value = line.targets[0].target, line.value
     if not isinstance(target, _SEQUENCES) or not isinstance(value, cst.ListComp):
@@ -130,7 +144,7 @@ def _spread(line: cst.Assign, symbols: Symbols) -> list[cst.Assign] | None:
     is_plain = is_plain and not any(
         isinstance(each, cst.StarredElement) for each in target.elements
     )
-    if not is_plain or not _wraps(element, symbols):
+    if not is_plain or not wraps(element):
         return None
     kept = {syntax.code(name) for name in names}
     if any(syntax.mentions(element, name) for name in kept):
@@ -148,7 +162,7 @@ def _spread(line: cst.Assign, symbols: Symbols) -> list[cst.Assign] | None:
     if not isinstance(element, cst.Call):
         return None
     argument = element.args[0].value if element.args else None
-    if symbols.method(element) not in WRAPPING or argument is None:
+    if wraps.symbols.method(element) not in WRAPPING or argument is None:
         return None
     # All are made first, as they were, and wrapped then.
     made: cst.BaseExpression = loop.iter

@@ -97,6 +97,25 @@ def test_each_of_several_names_is_wrapped_by_itself(tmp_path, models, optimizers
 
 
 @pytest.mark.parametrize(
+    "all_of", ["[{0}]", "({0})", "tuple({0})", "map(self.adam, (self.a, self.b))"]
+)
+def test_what_a_method_wraps_is_made_for_each_name(all_of, tmp_path):
+    maker = f"    def adam(self, m):\n        return self.context.wrap_optimizer({SGD})\n\n"
+    loader = "    def build_training_data_loader"
+    source = made(
+        tmp_path,
+        "self.a, self.b = [context.wrap_model(m) for m in nets()]",
+        f"self.opt_a, self.opt_b = {all_of.format('self.adam(m) for m in (self.a, self.b)')}",
+        [*PAIR, (loader, maker + loader)],
+    )
+    assert method(source, "adam") == f"def adam(self, m):\n    return {SGD}"
+    hook = method(source, "configure_optimizers")
+    assert "opt_a = self.adam(self.a)\n    opt_b = self.adam(self.b)\n" in hook
+    module, before = trained(source)
+    assert not any(map(torch.equal, before, module.parameters()))
+
+
+@pytest.mark.parametrize(
     ("models", "optimizers"),
     [
         (
