@@ -10,7 +10,7 @@ PYTEST_ARGS ?= -n 3 --dist loadgroup --no-loadscope-reorder
 # which share compiled modules even where the user's environment has turned that off.
 test: export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test test-gpu attack determined matrix bench docs lint types format clean
+.PHONY: setup demo test thorough test-gpu attack determined matrix bench docs lint types format clean
 
 setup: $(STAMP)
 
@@ -24,6 +24,11 @@ demo: setup
 
 test: setup
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# All tests, those that say of more cases what others say of some among them; about twice as long.
+thorough: export OMP_NUM_THREADS ?= 1
+thorough: setup
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -m '' $(PYTEST_ARGS)
 
 # On a machine with CUDA; tests/gpu/carry.sh takes all that it needs to one without network.
 test-gpu: setup

@@ -167,6 +167,7 @@ def test_commands_of_the_readme_and_the_guide(project: Project) -> None:
 
 @pytest.mark.xdist_group("documented examples")
 @pytest.mark.timeout(900)
+@pytest.mark.thorough
 def test_commands_of_the_examples(project: Project) -> None:
     project.folder.mkdir()
     project.copy_examples()

@@ -48,8 +48,10 @@ def test_checkpoints(seed: int, tmp_path: Path) -> None:
     checkpoints.attack(Random(seed), tmp_path)
 
 
-# They are a run of a stream that is killed, one with workers that is killed, and one out of space.
-@pytest.mark.parametrize("seed", [0, 57, 22])
+# They are a run with workers that is killed, one of a stream that is killed, and one out of space.
+@pytest.mark.parametrize(
+    "seed", [57, *(pytest.param(s, marks=pytest.mark.thorough) for s in (0, 22))]
+)
 def test_runs(seed: int, tmp_path: Path) -> None:
     runs.attack(Random(seed), tmp_path, executable())
 

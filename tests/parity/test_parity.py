@@ -29,6 +29,8 @@ Dumps = Callable[[str, int], Path]
 
 def _marks(ranks: int, case: Case) -> list[pytest.MarkDecorator]:
     marks = [pytest.mark.xdist_group(f"parity-{ranks}"), pytest.mark.timeout(1500)]
+    if ranks > 1 and not case.lightning:
+        marks.append(pytest.mark.thorough)
     if case.differs:
         marks.append(pytest.mark.xfail(reason=case.differs, strict=True))
     return marks

@@ -84,7 +84,7 @@ def test_under_pytorch_trainer(case: str) -> None:
     check_determined(every, **flags)
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("trial_cls", ALL)
 def test_wherever_the_data_come_from(trial_cls: type, workers: int, tmp_path: Path) -> None:
     if trial_cls.__name__ == "Streamed" and workers:

@@ -51,6 +51,7 @@ def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.mark.thorough
 def test_interrupted_and_resumed(address: str, tmp_path: Path) -> None:
     config, run_dir = write_project(tmp_path / "project", trials=2, seconds=0.1), tmp_path / "run"
     searching = Searching(config, run_dir, "--address", address)

@@ -148,6 +148,7 @@ def test_interrupted_twice(tmp_path: Path) -> None:
     assert "unfinished" in {result["status"] for result in read_json(run_dir)}
 
 
+@pytest.mark.thorough
 def test_terminated_with_a_long_path_for_temporary_files(tmp_path: Path) -> None:
     config, run_dir = write_project(tmp_path / "project", trials=2, seconds=0.3), tmp_path / "run"
     temporary = tmp_path / ("longer than the address of a socket " * 4)

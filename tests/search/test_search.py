@@ -89,6 +89,7 @@ def test_each_kind_of_failure_is_one_trials_own(tmp_path: Path) -> None:
     assert len(rows) == len(fates)
 
 
+@pytest.mark.thorough
 def test_a_full_disk_leaves_a_trial_unfinished(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

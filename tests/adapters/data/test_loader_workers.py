@@ -67,7 +67,14 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize(
-    "arguments", ["", "persistent_workers=True", "multiprocessing_context='spawn'"]
+    "arguments",
+    [
+        "persistent_workers=True",
+        *(
+            pytest.param(each, marks=pytest.mark.thorough)
+            for each in ("", "multiprocessing_context='spawn'")
+        ),
+    ],
 )
 def test_a_process_exits_whose_loader_is_still_referred_to(tmp_path: Path, arguments: str) -> None:
     (tmp_path / "script.py").write_text(EXITS.format(arguments=arguments))

@@ -106,6 +106,7 @@ def test_two_machines_train_to_the_bits_of_one(tmp_path: Path) -> None:
     assert len(sees[0][4]) == 2 and all(sees[0][4])
 
 
+@pytest.mark.thorough
 def test_a_failure_starts_all_again_which_go_on(tmp_path: Path) -> None:
     folders = machines(tmp_path, "one", "two")
     first, said = train(folders, restarts=1, variables={"CRASH_AT": "5"})
@@ -115,6 +116,7 @@ def test_a_failure_starts_all_again_which_go_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not can_hide(), reason="no folder can be hidden here")
+@pytest.mark.thorough
 def test_an_error_on_a_machine_that_does_not_see_the_folder_of_the_run(tmp_path: Path) -> None:
     folders = machines(tmp_path, "one", "two")
     fit = "-c", ON_A_DISK_OF_ITS_OWN, *FIT[2:], "--run_dir", "r"

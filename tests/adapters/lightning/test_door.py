@@ -493,7 +493,18 @@ def test_the_installed_lightning_is_known(lightning: Lightning) -> None:
     assert not [value for value in lightning.unchanged.values() if "refused" in str(value)]
 
 
-@pytest.mark.parametrize("what", CHANGED)
+def _cases() -> list[object]:
+    """What is refused in the same cases as another change is thorough."""
+    seen: list[set[str]] = []
+    found: list[object] = []
+    for what, (_, refused) in CHANGED.items():
+        is_alike = bool(refused) and seen.count(refused) > 2
+        found.append(pytest.param(what, marks=pytest.mark.thorough if is_alike else ()))
+        seen.append(refused)
+    return found
+
+
+@pytest.mark.parametrize("what", _cases())
 def test_a_changed_lightning_trains_the_same_or_is_refused(lightning: Lightning, what: str) -> None:
     changes, refused = CHANGED[what]
     found = lightning.trains(changes=changes)

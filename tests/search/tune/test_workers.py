@@ -151,6 +151,7 @@ def train(one: Attempt, tell: Any) -> None:
         pool.submit(train_on_workers, one, tell).result()
 
 
+@pytest.mark.thorough
 def test_a_trial_that_is_stopped_ends_at_its_rung(tmp_path: Path) -> None:
     one, told = attempt(tmp_path, "stopped"), []
 
@@ -168,7 +169,7 @@ def test_a_trial_that_is_stopped_ends_at_its_rung(tmp_path: Path) -> None:
     ("fate", "status", "reason"),
     [
         ("dies", Status.UNFINISHED, "the trial's process died"),
-        ("invalid", Status.INVALID_HP, "no good on rank 1"),
+        pytest.param("invalid", Status.INVALID_HP, "no good on rank 1", marks=pytest.mark.thorough),
     ],
 )
 def test_one_worker_ends_the_others(fate: str, status: Status, reason: str, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_learning_rates_are_those_that_lightning_finds(
     assert module.hparams["hparams"]["lr"] == found.suggestion()
 
 
-@pytest.mark.parametrize("mode", ["power", "binsearch"])
+@pytest.mark.parametrize("mode", ["power", pytest.param("binsearch", marks=pytest.mark.thorough)])
 def test_batch_sizes_are_those_that_lightning_finds(mode: str, tmp_path: Path) -> None:
     expected = Tuner(trainer(default_root_dir=tmp_path)).scale_batch_size(Plain(), mode=mode)
     module = made()
@@ -124,7 +124,12 @@ def test_finders_among_the_callbacks_search_before_training(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("limit", "mode", "expected"),
-    [(5, "power", 4), (5, "binsearch", 5), (1, "power", 1), (16, "binsearch", 16)],
+    [
+        (5, "power", 4),
+        pytest.param(5, "binsearch", 5, marks=pytest.mark.thorough),
+        (1, "power", 1),
+        pytest.param(16, "binsearch", 16, marks=pytest.mark.thorough),
+    ],
 )
 def test_the_largest_size_that_fits(limit: int, mode: Any, expected: int) -> None:
     class Limited(Linear):
@@ -140,7 +145,7 @@ def test_the_largest_size_that_fits(limit: int, mode: Any, expected: int) -> Non
     assert Tuner(trainer()).scale_batch_size(module, mode=mode, margin=0.0) == expected
 
 
-@pytest.mark.parametrize("method", ["validate", "test"])
+@pytest.mark.parametrize("method", ["validate", pytest.param("test", marks=pytest.mark.thorough)])
 def test_a_size_to_evaluate_with(method: Any) -> None:
     module = made()
     assert Tuner(trainer()).scale_batch_size(module, method=method) == 8
