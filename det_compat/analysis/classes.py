@@ -64,17 +64,47 @@ class Hierarchy:
         return self._children.get(scope, [])
 
     def ancestors(self, scope: Scope) -> list[Scope]:
-        """A class and what it derives from in the tree, nearest first."""
+        """A class and what it derives from in the tree, in the order in which Python asks them.
+
+        Those of classes that Python would refuse are in the order of their distance.
+        """
         if scope not in self._ancestors:
-            found = [scope]
+            found, has_several = [scope], False
             for current in found:
-                bases = (base.scope for base in self.bases(current) if isinstance(base, Class))
+                bases = self._own(current)
+                has_several |= len(bases) > 1
                 found.extend(base for base in bases if base not in found)
                 if len(found) > MOST_ANCESTORS:
                     self.cut.add(scope)
                     break
+            # Classes that derive from each other find this, and come to an end.
             self._ancestors[scope] = found
+            if has_several and scope not in self.cut:
+                self._ancestors[scope] = self._in_order(scope) or found
         return self._ancestors[scope]
+
+    def _own(self, scope: Scope) -> list[Scope]:
+        return [base.scope for base in self.bases(scope) if isinstance(base, Class)]
+
+    def _in_order(self, scope: Scope) -> list[Scope]:
+        """A class and its ancestors by Python's rule (C3); none where there is no such order."""
+        bases = self._own(scope)
+        queues, found = [*map(self.ancestors, bases), bases], [scope]
+        while queues := [queue for queue in queues if queue]:
+            behind = {each for queue in queues for each in queue[1:]}
+            following = next((queue[0] for queue in queues if queue[0] not in behind), None)
+            if following is None:
+                return []
+            found.append(following)
+            queues = [[each for each in queue if each is not following] for queue in queues]
+        return found
+
+    def behind(self, scope: Scope) -> Iterator[list[Scope]]:
+        """What ``super()`` of a class may reach: for itself and each of its heirs, in order."""
+        for relative in dict.fromkeys((scope, *self.relatives(scope))):
+            order = self.ancestors(relative)
+            if scope in order:
+                yield order[order.index(scope) + 1 :]
 
     def relatives(self, scope: Scope) -> list[Scope]:
         """Its ancestors, and its subclasses with theirs: where an attribute of self may be from."""

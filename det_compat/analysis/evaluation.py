@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import itertools
 
 from det_compat.analysis import containers, scopes
 from det_compat.analysis.classes import Hierarchy
@@ -193,12 +194,12 @@ class Evaluator:
         return frozenset([scopes.Function(value.scope, is_bound)])
 
     def _of_parent(self, scope: scopes.Scope, name: str) -> scopes.Values:
-        for relative in self.hierarchy.relatives(scope):
-            # What derives from a class never comes behind it.
-            is_heir = scope in self.hierarchy.ancestors(relative)
-            if not is_heir and name in relative.functions:
-                return frozenset([scopes.Function(relative.functions[name], bound=True)])
-        return frozenset(scopes.Member(base, name) for base in self.hierarchy.owners(scope))
+        found = set[scopes.Value]()
+        for order in self.hierarchy.behind(scope):
+            reached = (each.functions[name] for each in order if name in each.functions)
+            found |= {scopes.Function(each, bound=True) for each in itertools.islice(reached, 1)}
+        members = (scopes.Member(base, name) for base in self.hierarchy.owners(scope))
+        return frozenset(found or members)
 
     # Calls
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import libcst as cst
 
 from det_compat.migrate.shapes.returned import odd_kinds
-from det_compat.migrate.shapes.values import ONE, SEVERAL, Known, assigned, is_many, is_scalar
+from det_compat.migrate.shapes.values import ONE, SEVERAL, Known, assigned, is_many, is_scalar, rows
 from det_compat.migrate.tree.syntax import code, find, self_name
 
 
@@ -36,6 +36,7 @@ class Shapes:
         me = self_name(method)
         found = {f"{me}.{name}": value for name, value in _attributes(self.own).items()}
         found.update(assigned(method))
+        found.update(dict.fromkeys(rows(method), SEVERAL))
         for call in find(method.body, cst.Call) if deep else ():
             called, inner = self.reached(call, method)
             if called is not None and called is not method:

@@ -7,7 +7,7 @@ import libcst as cst
 
 from det_compat.analysis.expressions import words
 from det_compat.migrate.shapes.texts import is_dict
-from det_compat.migrate.tree.syntax import argument, code, find, pairs
+from det_compat.migrate.tree.syntax import argument, code, find, pairs, parts
 
 _SCALAR_METHODS = words("mean sum item max min norm prod std var numel size dim")
 _SCALAR_FUNCTIONS = words("float int len error_rate perf_counter time")
@@ -22,7 +22,8 @@ _MANY = words(
     "get_lr bincount diagonal diag histc softmax log_softmax unique nonzero arange linspace "
     "logspace confusion_matrix zeros_like ones_like full_like rand_like randn_like randperm eye "
     "topk sort argsort cumsum cumprod repeat expand tile one_hot cov corrcoef tril triu outer "
-    "roc_curve precision_recall_curve precision_recall_fscore_support"
+    "roc_curve precision_recall_curve precision_recall_fscore_support matmul mm bmm mv cdist "
+    "cosine_similarity pairwise_distance"
 )
 #: Methods whose results have as many numbers as what they are called on.
 _ELEMENTWISE = words(
@@ -34,8 +35,9 @@ _ELEMENTWISE = words(
 )
 #: Methods that compare each number of a tensor with others.
 _COMPARISONS = words("eq ne lt le gt ge isclose")
-_REDUCTIONS = words("mean sum std var prod amax amin argmax argmin nanmean logsumexp")
-_LIBRARIES = words("torch np numpy F nn.functional torch.nn.functional torch.linalg np.linalg")
+_REDUCTIONS = words("mean sum std var prod amax amin argmax argmin nanmean logsumexp norm any all")
+_FUNCTIONAL = words("F nn.functional torch.nn.functional")
+_LIBRARIES = _FUNCTIONAL | words("torch np numpy torch.linalg np.linalg torch.special")
 _COLLECTIONS = words("list tuple set frozenset sorted reversed range map filter zip")
 _RATES = ("get_last_lr", "get_lr")
 #: Functions of libraries that make one number of all that they are given.
@@ -43,6 +45,15 @@ _OF_ALL = words(
     "mean sum std var prod max min median norm nanmean nansum nanstd nanmax nanmin average "
     "count_nonzero trace dist logsumexp"
 )
+#: Those that make one number, too, though of more than one argument, or not of floats.
+_OF_SEVERAL = words(
+    "dot vdot det trapz trapezoid ptp amax amin argmax argmin any all equal allclose array_equal "
+    "numel size ndim nanmedian vector_norm matrix_norm"
+)
+#: Those that choose or compute element by element, of several.
+_PAIRWISE = words("maximum minimum fmax fmin where remainder fmod atan2 lerp hypot")
+#: Those that give a number for each share or percentage that they are asked for.
+_SHARES = words("quantile nanquantile percentile nanpercentile")
 _OF_EACH = _ELEMENTWISE | words("tensor as_tensor array asarray float32 float64")
 _ARITHMETIC = words("add sub mul div true_divide add_ sub_ mul_ div_ clamp clip pow")
 #: Those of sklearn, unless they are told to give one for each class.
@@ -57,6 +68,9 @@ _COCO = re.compile(r"(?i)(\w+\.)*\w*coco\w*(\[[^\]]*\])?\.stats(\.tolist\(\))?")
 _FILLED = words("zeros ones full empty rand randn")
 _OF_LAYERS = ("weight", "bias")
 _ARRAYS = words("np.array np.asarray numpy.array numpy.asarray")
+#: Shapes of one number.
+_OF_ONE = ("()", "[]", "(1,)", "[1]")
+_STEPS = words("train_batch evaluate_batch training_step validation_step")
 Known: TypeAlias = dict[str, cst.BaseExpression | None]
 #: What stands for what a function returns.
 ONE, SEVERAL = cst.Integer("0"), cst.List([])
@@ -73,6 +87,30 @@ def assigned(method: cst.FunctionDef) -> Known:
     for changed in find(method.body, cst.AugAssign):
         found[code(changed.target)] = None
     return found
+
+
+def rows(method: cst.FunctionDef) -> set[str]:
+    """The variables of a method that are a batch, or what it consists of, and are set once."""
+    params = [each.name.value for each in method.params.params]
+    given = {"batch"} & {*params}
+    if method.name.value in _STEPS:
+        given |= {*params[1:2]}
+    lines = [*find(method.body, cst.Assign)]
+    names = [code(part) for line in lines for t in line.targets for part in parts(t.target)]
+    of_batch = [
+        code(part)
+        for line in lines
+        for target in line.targets
+        if isinstance(target.target, cst.Tuple) and code(_moved(line.value)) in given
+        for part in parts(target.target)
+    ]
+    return {name for name in (*given, *of_batch) if names.count(name) <= (name not in given)}
+
+
+def _moved(value: cst.BaseExpression) -> cst.BaseExpression:
+    """What is moved to a device, or is a value as it is."""
+    is_moved = isinstance(value, cst.Call) and code(value.func).endswith("to_device")
+    return value.args[0].value if isinstance(value, cst.Call) and is_moved and value.args else value
 
 
 def is_scalar(node: cst.BaseExpression, known: Known, deep: int = 5) -> bool:
@@ -146,6 +184,8 @@ def is_many(node: cst.BaseExpression, known: Known, deep: int = 5) -> bool:
         if value is None or deep == 0:
             return isinstance(node, cst.Attribute) and node.attr.value in _OF_LAYERS
         return is_many(value, known, deep - 1)
+    if isinstance(node, cst.Subscript):
+        return known.get(code(node.value)) is SEVERAL
     if isinstance(node, cst.Comparison):
         compared = [node.left, *(each.comparator for each in node.comparisons)]
         return any(is_many(each, known, deep) or _may_be_row(each, known) for each in compared)
@@ -159,13 +199,25 @@ def is_many(node: cst.BaseExpression, known: Known, deep: int = 5) -> bool:
     if name in _COMPARISONS and owner not in _LIBRARIES:
         return bool(node.args)
     if name in _FILLED and node.args:
-        return code(node.args[0].value) not in ("1", "()", "[]", "(1,)", "[1]")
+        return code(node.args[0].value) not in ("1", *_OF_ONE)
     reduction = argument(node, 99, "reduction")
     if reduction is not None and name in _LOSSES:
         return code(reduction).strip("\"'") == "none"
     if name in ("tensor", "array", "as_tensor") and node.args:
         return is_many(node.args[0].value, known, deep)
-    return name in _MANY or code(node.func) in _COLLECTIONS or _is_reduced_in_part(node)
+    if name in _SHARES:
+        share = argument(node, int(owner in _LIBRARIES), "q")
+        return share is not None and not is_scalar(share, known)
+    if owner in _LIBRARIES - _FUNCTIONAL and name in _PAIRWISE:
+        return any(is_many(arg.value, known, deep) for arg in node.args)
+    if name in _MANY or code(node.func) in _COLLECTIONS or _is_reduced_in_part(node):
+        return True
+    # What a library makes of tensors is several numbers unless it is known to be one.
+    is_computed = owner in _LIBRARIES - _FUNCTIONAL and bool(node.args)
+    is_computed &= all(code(arg.value) not in _OF_ONE for arg in node.args)
+    return (
+        is_computed and name not in _OF_ALL | _OF_SEVERAL | _OF_EACH and not name.endswith("_loss")
+    )
 
 
 def _may_be_row(node: cst.BaseExpression, known: Known) -> bool:
