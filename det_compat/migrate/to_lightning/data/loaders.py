@@ -10,7 +10,12 @@ from det_compat.migrate.shapes.values import assigned
 from det_compat.migrate.to_lightning.class_facts import WrappedModel
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.to_lightning.transformer import LightningTransformer
-from det_compat.migrate.to_lightning.written_out.samplers import ADAPTED_LOADER, sharing, skipping
+from det_compat.migrate.to_lightning.written_out.samplers import (
+    ADAPTED_LOADER,
+    repeated_when,
+    sharing,
+    skipping,
+)
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
 from det_compat.migrate.tree.file import Line, Lines
@@ -61,8 +66,8 @@ class _Loaders(LightningTransformer):
         super().__init__(file)
         # Whether the samplers of samples in each function around are a chain that stays one.
         self._chains: list[bool] = []
-        # And whether batches are repeated there, and have been above.
-        self._repeats: list[bool] = []
+        # And of each that is one process's, when its batches are repeated; whether any are above.
+        self._repeats: list[dict[cst.Call, str | None]] = []
         self._repeated: list[bool] = []
 
     def _is_whole(self) -> bool:
@@ -75,7 +80,9 @@ class _Loaders(LightningTransformer):
         calls = [*syntax.find(node, cst.Call)]
         chained = filter(self._is_chained, calls)
         self._chains.append(not all(map(self._is_unneeded, chained)))
-        self._repeats.append(_REPEATED in (self.symbols.path(call.func) for call in calls))
+        repeated = [call for call in calls if self.symbols.path(call.func) == _REPEATED]
+        shared = [call for call in calls if self.symbols.path(call.func) == _SHARED]
+        self._repeats.append({call: repeated_when(node, call, repeated) for call in shared})
         self._repeated.append(False)
         return super().visit_FunctionDef(node)
 
@@ -115,6 +122,15 @@ class _Loaders(LightningTransformer):
         was_call = updated is not original and syntax.call_of(original) is not None
         return cst.RemoveFromParent() if was_call and syntax.is_idle(updated) else updated
 
+    def leave_If(
+        self, original: cst.If, updated: cst.If
+    ) -> cst.BaseStatement | cst.RemovalSentinel:
+        if isinstance(updated.orelse, cst.Else) and not updated.orelse.body.body:
+            updated = updated.with_changes(orelse=None)
+        is_empty = not updated.body.body and bool(original.body.body) and updated.orelse is None
+        is_plain = not [*syntax.find(updated.test, cst.Call)]
+        return cst.RemoveFromParent() if is_empty and is_plain else updated
+
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
         own = syntax.methods(self.classes[-1]) if self.classes and self.plan is None else {}
         # A class that is no trial keeps its methods.
@@ -130,7 +146,8 @@ class _Loaders(LightningTransformer):
             self._repeated[-1:] = [path == _REPEATED or any(self._repeated[-1:])]
             return updated.args[0].value
         if path == _SHARED:
-            return sharing(updated, goes_on=any(self._repeats[-1:])) or updated
+            when = self._repeats[-1].get(original) if self._repeats else "False"
+            return updated if when is None else sharing(updated, when) or updated
         func = updated.func
         if not isinstance(func, cst.Attribute) or func.attr.value != "get_data_loader":
             return updated

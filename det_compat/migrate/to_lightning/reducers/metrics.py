@@ -16,8 +16,12 @@ FUNCTION_METRIC = "FunctionMetric"
 #: What reducers go through of which only the running code knows whether they are functions.
 METRIC_OF = "metric_of"
 _IMPORTS = ("import torch", "import torchmetrics")
+_DATACLASS = "dataclass"
+#: Decorators that make classes as torch's modules cannot be made.
+_MAKERS = ("define", "frozen", "mutable", "s", "attrs", "attributes")
+_UNKNOWN = "its decorator makes a class that cannot be a torchmetrics.Metric: write its __init__"
 _REDUCING = ("per_slot_reduce", "cross_slot_reduce")
-_INIT = "def __init__(self):\n    super().__init__()\n    self.reset()\n"
+_INIT = "def {}(self):\n    super().__init__()\n    self.reset()\n"
 _COMPUTE = """\
 def compute(self):
     gathered = [self.per_slot_reduce()]
@@ -93,8 +97,11 @@ def _rewritten(node: cst.ClassDef, file: LightningFile) -> cst.ClassDef:
     is_first = file.reducers.get(node.name.value)
     if is_first is None:
         return node
-    own = syntax.methods(node)
-    body = [_method(line, is_first) for line in syntax.body_of(node)]
+    init = _constructor(node)
+    if init is None:
+        return marked(node, _UNKNOWN)
+    node, own = _hashable(node), syntax.methods(node)
+    body = [_method(line, is_first, init) for line in syntax.body_of(node)]
     if not is_first:
         return syntax.with_body(node, body)
     adding = [n for n in own if n not in ("reset", *_REDUCING) and not n.startswith("_")]
@@ -106,9 +113,9 @@ def _rewritten(node: cst.ClassDef, file: LightningFile) -> cst.ClassDef:
         # A metric has to have one; nothing calls it here.
         told = f"by {' and '.join(f'{name}()' for name in adding)}" if adding else "by nothing"
         body.append(syntax.method(f'def update(self):\n    """Values are added {told}."""\n'))
-    if "__init__" not in own:
+    if init not in own:
         at = next((i for i, n in enumerate(body) if isinstance(n, cst.FunctionDef)), len(body))
-        made = syntax.method(_INIT)
+        made = syntax.method(_INIT.format(init))
         if at == 0:
             (blank,), made = made.leading_lines, made.with_changes(leading_lines=[])
             # What was first stands below it.
@@ -118,13 +125,49 @@ def _rewritten(node: cst.ClassDef, file: LightningFile) -> cst.ClassDef:
     return syntax.with_body(node, [*body, syntax.method(_COMPUTE)])
 
 
-def _method(line: cst.BaseStatement, is_first: bool) -> cst.BaseStatement:
+def _constructor(node: cst.ClassDef) -> str | None:
+    """The method in which a class is made: a dataclass's runs behind its own ``__init__``.
+
+    None stands for what makes classes of another kind.
+    """
+    names = [decorator_name(each.decorator) for each in node.decorators]
+    if any(name in _MAKERS or "slots=True" in code for name, code in names):
+        return None
+    is_data = any(name == _DATACLASS for name, _ in names)
+    return "__post_init__" if is_data and "__init__" not in syntax.methods(node) else "__init__"
+
+
+def decorator_name(node: cst.BaseExpression) -> tuple[str, str]:
+    """The last part of the name of a decorator, and its text."""
+    func = node.func if isinstance(node, cst.Call) else node
+    return syntax.code(func).rpartition(".")[2], syntax.code(node)
+
+
+def _hashable(node: cst.ClassDef) -> cst.ClassDef:
+    """A dataclass that is compared as any other object: torch keeps modules in sets."""
+
+    def by_itself(decorator: cst.Decorator) -> cst.Decorator:
+        name, text = decorator_name(decorator.decorator)
+        if name != _DATACLASS or "eq=False" in text:
+            return decorator
+        made = decorator.decorator
+        given = made.args if isinstance(made, cst.Call) else ()
+        kept = [arg for arg in given if arg.keyword is None or arg.keyword.value != "eq"]
+        func = made.func if isinstance(made, cst.Call) else made
+        more = cst.Arg(cst.Name("False"), cst.Name("eq"), equal=syntax.EQUAL)
+        args = syntax.without_commas([*kept, more])
+        return decorator.with_changes(decorator=cst.Call(func, args))
+
+    return node.with_changes(decorators=[by_itself(each) for each in node.decorators])
+
+
+def _method(line: cst.BaseStatement, is_first: bool, init: str) -> cst.BaseStatement:
     if not isinstance(line, cst.FunctionDef):
         return line
     name = line.name.value
-    if name not in ("__init__", "reset") or (name == "__init__" and not is_first):
+    if name not in (init, "reset") or (name == init and not is_first):
         return line
-    call = f"super().{name}()"
+    call = f"super().{'__init__' if name == init else name}()"
     body = syntax.body_of(line)
     if any(syntax.code(found) == call for found in map(syntax.call_of, body) if found is not None):
         return line

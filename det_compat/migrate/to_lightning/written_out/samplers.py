@@ -1,6 +1,7 @@
 """Samplers of Determined's that torch has none for."""
 
 import re
+from collections.abc import Sequence
 
 import libcst as cst
 from libcst.helpers import ensure_type
@@ -269,16 +270,52 @@ def skipping(call: cst.Call) -> cst.Call:
     return ensure_type(syntax.expression(made), cst.Call)
 
 
-def sharing(call: cst.Call, *, goes_on: bool) -> cst.Call | None:
+def sharing(call: cst.Call, when: str) -> cst.Call | None:
     """The call of what takes a DistributedBatchSampler's place; None if it was not given all.
 
-    ``goes_on`` says whether what it shares out was repeated without end.
+    ``when`` is the expression that says whether what it shares out was repeated without end.
     """
     given = [syntax.argument(call, at, n) for at, n in enumerate(("batch_sampler", *_SHARES))]
     texts = [syntax.code(value) for value in given if value is not None]
     if len(texts) < len(given):
         return None
     batches, size, rank = texts
-    start = f"{_EPOCHS}({batches}, repeat=True" if goes_on else f"{ADAPTED}({batches}"
+    start = f"{ADAPTED}({batches}" if when == "False" else f"{_EPOCHS}({batches}, repeat={when}"
     made = syntax.expression(f"{start}, num_replicas={size}, rank={rank})")
     return ensure_type(made, cst.Call)
+
+
+def repeated_when(
+    function: cst.FunctionDef, shared: cst.Call, repeated: Sequence[cst.Call]
+) -> str | None:
+    """The expression that says whether what one call shares out, others have repeated.
+
+    None stands for one that may be something else where it is shared out.
+    """
+    around = _conditions(function.body, shared)
+    found = [
+        [each for each in _conditions(function.body, c) if each not in around] for c in repeated
+    ]
+    if not all(found):
+        return "True"
+    if not found:
+        return "False"
+    texts = [" and ".join(f"({t})" for t in each) if len(each) > 1 else each[0] for each in found]
+    parsed = syntax.expression(" or ".join(texts))
+    is_plain = not [*syntax.find(parsed, cst.Call)]
+    set_here = (each.target for each in syntax.find(function.body, cst.AssignTarget))
+    is_same = syntax.names_in(parsed).isdisjoint(map(syntax.code, set_here))
+    return syntax.code(parsed) if is_plain and is_same else None
+
+
+def _conditions(node: cst.CSTNode, call: cst.Call) -> list[str]:
+    """The conditions under which a part of some code runs, from the outside in."""
+    found = list[str]()
+    inner = node
+    while inner is not call:
+        following = next(each for each in inner.children if call in syntax.find(each, cst.Call))
+        if isinstance(inner, (cst.If, cst.IfExp)) and following is not inner.test:
+            text = syntax.code(inner.test)
+            found.append(text if following is inner.body else f"not ({text})")
+        inner = following
+    return found

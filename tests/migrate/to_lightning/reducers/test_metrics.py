@@ -424,3 +424,40 @@ def test_a_reducer_of_a_class_that_nobody_has_read_is_marked(tmp_path):
     assert "metric_of" not in made
     made = rewritten(tmp_path, imports + trial(("lr=0.1))\n", WRAPPED.replace("Mean()", "over"))))
     assert "MIGRATE" not in made
+
+
+@pytest.mark.parametrize("decorator", ["dataclass", "dataclasses.dataclass(repr=False, eq=True)"])
+def test_a_reducer_may_be_a_dataclass(decorator, tmp_path):
+    reducer = (
+        f"@{decorator}\nclass Sums(MetricReducer):\n    scale: float = 1.0\n"
+        "    seen: list = dataclasses.field(default_factory=list)\n\n"
+        "    def reset(self):\n        self.seen = []\n\n"
+        "    def update(self, value):\n        self.seen.append(float(value))\n\n"
+        "    def per_slot_reduce(self):\n        return dataclasses.astuple(self)\n\n"
+        "    def cross_slot_reduce(self, parts):\n"
+        "        return sum(scale * sum(seen) for scale, seen in parts)\n\n\n"
+    )
+    imports = "import dataclasses\nfrom dataclasses import dataclass\n"
+    source = trial(
+        ("import DataLoader", "import MetricReducer, DataLoader"),
+        ("class Trial(", f"{reducer}class Trial("),
+        (
+            "lr=0.1))\n",
+            "lr=0.1))\n        self.sums = context.wrap_reducer(Sums(scale=2.0), 'sums')\n",
+        ),
+    )
+    made = rewritten(tmp_path, imports + source)
+    assert "MIGRATE" not in made
+    names: dict[str, Any] = {}
+    exec(compile(made, "made", "exec"), names)
+    sums = names["Trial"](global_batch_size=4).sums
+    assert sums in {sums}
+    sums.update(3.0)
+    assert sums.compute() == 6.0
+    sums.reset()
+    sums.update(1.5)
+    assert sums.compute() == 3.0
+    made = rewritten(
+        tmp_path, "import attr\n" + imports + source.replace(f"@{decorator}", "@attr.s")
+    )
+    assert "# MIGRATE: its decorator makes a class that cannot be a torchmetrics.Metric" in made

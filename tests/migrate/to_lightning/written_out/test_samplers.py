@@ -191,3 +191,77 @@ def test_each_of_two_processes_trains_with_the_batches_that_it_had(tmp_path):
         chain = samplers.DistributedBatchSampler(samplers.RepeatBatchSampler(chain), 2, rank)
         seen = json.loads((tmp_path / f"{rank}.json").read_text())
         assert seen == [*itertools.islice(chain, 6)]
+
+
+_UNDER_A_CONDITION = """\
+def sharded(rows, place, train):
+    batches = torch.utils.data.BatchSampler(rows, 2, drop_last=False)
+{repeating}    size, rank = place.get_size(), place.get_rank()
+    batches = samplers.DistributedBatchSampler(batches, size, rank)
+    return torch.utils.data.DataLoader(rows, batch_sampler=batches)
+
+
+class Trial("""
+
+
+@pytest.mark.parametrize(
+    ("repeating", "when"),
+    [
+        (["if train:", "    batches = samplers.RepeatBatchSampler(batches)"], "train"),
+        (["batches = samplers.RepeatBatchSampler(batches) if train else batches"], "train"),
+        (
+            [
+                "if not train:",
+                "    rows = list(rows)",
+                "else:",
+                "    batches = samplers.RepeatBatchSampler(batches)",
+            ],
+            "not (not train)",
+        ),
+        (
+            [
+                "if train:",
+                "    if len(rows) != 1:",
+                "        batches = samplers.RepeatBatchSampler(batches)",
+            ],
+            None,
+        ),
+        (
+            [
+                "train = not train",
+                "if train:",
+                "    batches = samplers.RepeatBatchSampler(batches)",
+            ],
+            None,
+        ),
+        (["batches = samplers.RepeatBatchSampler(batches)"], "True"),
+        ([], "False"),
+    ],
+)
+def test_batches_are_repeated_where_they_were(repeating, when, tmp_path):
+    lines = "".join(f"    {line}\n" for line in repeating)
+    loader = "DataLoader([], batch_size=self.context.get_per_slot_batch_size())"
+    made = rewritten(
+        tmp_path,
+        trial(
+            (
+                f"        return {loader}\n",
+                "        return sharded(range(9), self.context.distributed, True)\n",
+            ),
+            (
+                "        return DataLoader([], batch_size=4)\n",
+                "        return sharded(range(9), self.context.distributed, False)\n",
+            ),
+            ("import DataLoader", "import samplers, DataLoader"),
+            ("class Trial(", _UNDER_A_CONDITION.format(repeating=lines)),
+        ),
+    )
+    if when is None:
+        assert "# MIGRATE" in made
+        return
+    start = (
+        "AdaptedBatches(batches, " if when == "False" else f"AdaptedEpochs(batches, repeat={when}, "
+    )
+    assert f"batches = {start}num_replicas=" in " ".join(made.split()).replace("( ", "(")
+    assert "MIGRATE" not in made
+    assert "pass\n" not in made
