@@ -3,6 +3,7 @@
 Callbacks and hyperparameters clipped; ``create_lr_scheduler`` returned a wrapper of Determined's.
 """
 
+import ast
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -291,7 +292,9 @@ def spread_wrappers(node: cst.ClassDef, file: File) -> cst.ClassDef:
 
     def spread(call: cst.Call) -> cst.Call:
         is_wrapper = file.symbols.path(call.func) == _SCHEDULER
-        return _spread(call) if is_wrapper and any(arg.star for arg in call.args) else call
+        if not is_wrapper or not any(arg.star for arg in call.args):
+            return call
+        return _with_flags(_spread(call), file)
 
     return syntax.each(node, cst.Call, spread)
 
@@ -316,6 +319,39 @@ def _spread(made: cst.Call) -> cst.Call:
             cst.Arg(value, cst.Name(name), equal=syntax.EQUAL) for name, value in plain.items()
         ]
     return made.with_changes(args=syntax.without_commas(args))
+
+
+#: What is asked for a value, and does nothing else.
+_ASKING = ("get", "get_hparam", "get_hyperparameter")
+
+
+def _with_flags(made: cst.Call, file: File) -> cst.Call:
+    """A wrapper that is asked for each flag what a dict has for it, which only a run tells."""
+    spread = [arg for arg in made.args if arg.star == "**"]
+    named = {each for tree in file.elsewhere.trees for each in _words(tree)}
+    if len(spread) != 1 or "step_mode" in named or named.isdisjoint(_FLAGS):
+        return made
+    options = spread[0].value
+    calls = (syntax.code(call.func).rpartition(".")[2] for call in syntax.find(options, cst.Call))
+    kinds = (cst.Name, cst.Attribute, cst.Subscript)
+    if not isinstance(options, kinds) or not all(name in _ASKING for name in calls):
+        return made
+    args = [arg for arg in made.args if arg is not spread[0]]
+    given = {arg.keyword.value for arg in args if arg.keyword is not None}
+    for flag in _FLAGS:
+        if flag not in given:
+            value = syntax.expression(f'{syntax.code(options)}.get("{flag}")')
+            args.append(cst.Arg(value, cst.Name(flag), equal=syntax.EQUAL))
+    return made.with_changes(args=syntax.without_commas(args))
+
+
+def _words(tree: ast.Module) -> Iterator[str]:
+    """What a file has as a text, or gives something by name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+        elif isinstance(node, ast.keyword) and node.arg is not None:
+            yield node.arg
 
 
 def _pairs(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from det_compat.migrate.to_lightning.early.hyperparameters import (
@@ -13,6 +15,9 @@ from det_compat.migrate.to_lightning.early.hyperparameters import (
 from det_compat.migrate.to_lightning.plan import LightningFile, TrialPlan
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import FileTransformer
+
+#: What a context is asked for of which the number of processes is a part.
+_SIZE = re.compile(r"get_per_slot_batch_size|\bget_size\(|\.distributed\.size\b")
 
 
 def beside_hparams(node: cst.ClassDef, plan: TrialPlan, file: LightningFile) -> set[str]:
@@ -55,6 +60,7 @@ class LightningTransformer(FileTransformer[LightningFile]):
             plans = self.file.plans or self.file.trials
             found = [plan.arguments for plan in plans.values()]
             others = {n for a in found for n in (*a.sections, *a.settings)}
+            others |= {"world_size"} if plan is None and self._are_asked_early() else set()
             is_kept = any(a.is_open and a.is_whole for a in found)
             # A script makes a module without LightningCLI.
             is_kept &= plan is not None or self._is_called()
@@ -64,6 +70,17 @@ class LightningTransformer(FileTransformer[LightningFile]):
             owner = syntax.code(hparams).rpartition(".")[0]
             return syntax.expression(f"{owner}.{HYPERPARAMETERS}")
         return plain_dict(hparams, others)
+
+    def _are_asked_early(self) -> bool:
+        """Whether trials ask for the number of processes before there is a Trainer to tell it."""
+        for name in self.file.trials.keys() & self.file.elsewhere.texts.keys():
+            early = {"__init__", *self.file.early.get(name, ())}
+            tree = syntax.looked_at(self.file.elsewhere.texts[name])
+            methods = (syntax.methods(node) for node in syntax.find(tree, cst.ClassDef))
+            asking = (m for own in methods for n, m in own.items() if n in early)
+            if any(_SIZE.search(syntax.code(method)) for method in asking):
+                return True
+        return False
 
     def _is_called(self) -> bool:
         """Whether trials call the function around, or the class."""

@@ -65,6 +65,7 @@ from det_compat.migrate.to_lightning.reducers.reductions import (
     late_hook,
     reduction,
     reported_late,
+    with_names_at_top,
 )
 from det_compat.migrate.to_lightning.steps import training_step, validation_step
 from det_compat.migrate.to_lightning.taken.renaming import left_to_base
@@ -109,7 +110,8 @@ def rewrite_trials(tree: cst.Module, file: LightningFile) -> cst.Module:
         shapes = Shapes(own, near, around.functions, around.imported, around.texts)
         return _Rewriting(node, plan, file, others, shapes).result()
 
-    return with_numbers_of(syntax.each(tree, cst.ClassDef, rewritten))
+    tree = syntax.each(with_names_at_top(tree, file), cst.ClassDef, rewritten)
+    return with_numbers_of(tree)
 
 
 @dataclass

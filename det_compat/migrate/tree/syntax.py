@@ -173,7 +173,9 @@ def parts(node: cst.BaseExpression) -> list[cst.BaseExpression]:
 def pairs(line: cst.Assign) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
     """Each target of an assignment with its value, or with the one value of several targets."""
     for target in line.targets:
-        targets, values = parts(target.target), parts(line.value)
+        # A variable that is set to a tuple of one element is that tuple.
+        is_part = isinstance(target.target, (cst.Tuple, cst.List))
+        targets, values = parts(target.target), parts(line.value) if is_part else [line.value]
         if len(targets) != len(values):
             values = [line.value] * len(targets)
         yield from zip(targets, values, strict=True)

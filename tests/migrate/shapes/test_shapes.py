@@ -359,3 +359,61 @@ def test_what_is_a_dict_for_sure_is_not_asked_whether_it_is_one(tmp_path):
     assert "        self.log_dict(metrics)\n" in rewritten(tmp_path, trial() + script)
     unsure = trial(('{"loss": loss}', "loss")) + script
     assert "self.log_dict(metrics)" not in rewritten(tmp_path, unsure)
+
+
+_ERRORS = """\
+    def err(self, batch):
+        x, y = self.context.to_device(batch)
+        return self.model(x).squeeze(-1) - y
+
+    def evaluate_batch(self, batch):
+        e = self.err(batch)
+        x, y = batch
+        size = (1,)
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "is_one"),
+    [
+        ("torch.quantile(e, torch.tensor([0.1, 0.9]))", False),
+        ("torch.quantile(e, size)", False),
+        ("e.quantile(torch.tensor([0.5]))", False),
+        ("np.percentile(e.numpy(), [5, 95])", False),
+        ("torch.quantile(e, 0.9)", True),
+        ("e.quantile(0.5)", True),
+        ("e", False),
+        ("e ** 2", False),
+        ("1 - y", False),
+        ("batch[1]", False),
+        ("y[0]", False),
+        ("torch.sqrt(e)", False),
+        ("torch.where(e > 0, e, 0)", False),
+        ("F.cosine_similarity(x, x)", False),
+        ("torch.cdist(x, x)", False),
+        ("torch.linalg.svdvals(x)", False),
+        ("x.norm(dim=1)", False),
+        ("torch.einsum('ij->i', x)", False),
+        ("x.matmul(x.T)", False),
+        ("e.mean()", True),
+        ("torch.mean(e ** 2)", True),
+        ("torch.linalg.norm(e)", True),
+        ("torch.dot(e, e)", True),
+        ("torch.any(e > 0)", True),
+        ("torch.randint(9, (1,))", True),
+        ("F.triplet_margin_loss(x, x, x)", True),
+        ("len(y)", True),
+        ("y.size(0)", True),
+        ("x.shape[0]", True),
+        ("self.criterion(x, y)", True),
+    ],
+)
+def test_what_is_made_of_a_batch_is_one_number_where_it_is_reduced(value, is_one, tmp_path):
+    old = 'return {"error": self.model(batch).sum()}'
+    source = trial(
+        (old, f'return {{"error": {value}}}'),
+        ("    def evaluate_batch(self, batch):\n", _ERRORS),
+    )
+    step = method(rewritten(tmp_path, source), "validation_step")
+    is_reduced = ".float().mean()" in step or "numbers_of(" in step
+    assert is_reduced is not is_one

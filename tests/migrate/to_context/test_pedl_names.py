@@ -361,6 +361,26 @@ def test_flags_of_a_scheduler_are_told_by_their_place(flags, mode, tmp_path):
     assert f"step_mode=Wrapper.StepMode.{mode}" in init_of_trial(made)
 
 
+@pytest.mark.parametrize("options", ["MODES[name]", "options"])
+def test_flags_of_a_scheduler_may_be_in_a_dict(options, tmp_path):
+    modes = 'MODES = {"rare": {"step_every_epoch": True}, "often": dict(step_every_batch=True)}\n'
+    method = (
+        "\n    def create_lr_scheduler(self, optimizer):\n"
+        '        name = pedl.get_hyperparameter("decay")\n        options = MODES[name]\n'
+        "        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)\n"
+        f"        return Wrapper(scheduler, **{options})\n"
+    )
+    source = f"{WRAPPER}{modes}{STANDARD}{method}"
+    made = rewritten(tmp_path, source, "context")
+    assert '.get("step_every_batch")' in made
+    assert "MIGRATE" not in made and "MIGRATE" not in rewritten(tmp_path, source)
+    # Determined had step modes, too, so that these may be meant.
+    other = source.replace("MODES = {", 'OTHER = {"step_mode": 1}\nMODES = {')
+    assert "# MIGRATE: its LR scheduler is made in a way" in rewritten(tmp_path, other, "context")
+    called = source.replace(f"**{options}", "**print(name)")
+    assert "# MIGRATE: its LR scheduler is made in a way" in rewritten(tmp_path, called, "context")
+
+
 @pytest.mark.parametrize("indent", ["", "    "])
 def test_its_module_of_loaders_is_determineds_own(indent, tmp_path):
     line = "from pedl.frameworks.pytorch import data as pdata\n"

@@ -49,6 +49,18 @@ class ReducerNames(FileTransformer[LightningFile]):
         return updated.with_changes(value=syntax.expression(repr(_REDUCERS).replace("'", '"')))
 
 
+def with_names_at_top(tree: cst.Module, file: LightningFile) -> cst.Module:
+    """A file whose own variables for Determined's reducers have these by name, too."""
+    return tree.with_changes(
+        body=[
+            syntax.transformed(line, ReducerNames(file))
+            if isinstance(line, cst.SimpleStatementLine)
+            else line
+            for line in tree.body
+        ]
+    )
+
+
 def reported_late(
     method: cst.FunctionDef, shared: Sequence[str], *, can: bool
 ) -> tuple[cst.FunctionDef, dict[str, str]]:

@@ -307,3 +307,62 @@ def main():
     made = rewritten(tmp_path, source)
     assert "the context's get" not in made
     assert '        print(self.conf.get("out"))\n' in made
+
+
+def test_what_python_asks_before_a_base_is_not_behind_it(tmp_path):
+    """A base hands its context on to Determined's trial, and to no class beside it."""
+    mixin = """\
+class Scaled:
+    def __init__(self, scale):
+        self.scale = scale
+        super().__init__()
+
+    def scaled(self, x):
+        return x * self.scale
+
+
+class Base("""
+    heir = """
+
+class Trial(Scaled, Base):
+    def __init__(self, context):
+        Base.__init__(self, context)
+        self.scale = context.get_hparam("scale")
+"""
+    source = trial(
+        ("class Trial(", mixin),
+        (
+            "        self.context = context\n",
+            "        super().__init__(context)\n        self.context = context\n",
+        ),
+    )
+    made = rewritten(tmp_path, source + heir)
+    assert "        return x * self.scale\n" in made
+    assert "        self.scale = " in made.partition("class Base")[0]
+
+
+def test_a_callback_gets_hyperparameters_without_the_number_of_processes(tmp_path):
+    callback = """\
+class Card(PyTorchCallback):
+    def __init__(self, trial):
+        self.trial = trial
+
+    def on_validation_end(self, metrics):
+        torch.save(dict(self.trial.hparams), "card")
+
+
+class Trial("""
+    source = trial(
+        ("import DataLoader", "import PyTorchCallback, DataLoader"),
+        ("class Trial(", callback),
+        (
+            "lr=0.1))\n",
+            "lr=0.1))\n        self.hparams = context.get_hparams()\n"
+            "        self.card = Card(self)\n"
+            "        self.size = context.get_per_slot_batch_size()\n",
+        ),
+    )
+    made = rewritten(tmp_path, source)
+    written = " ".join(made.partition("class Trial")[0].split())
+    assert "for name, value in self.trial.hparams.items() if name not in (" in written
+    assert '"world_size")' in written
