@@ -140,10 +140,13 @@ def _rewritten(
     processes = _useful(processes, sum(map(len, texts.values())))
     with without_collector():
         for step in TARGETS[to]:
-            made = _step(step, analyses, made, processes)
-        made = with_what_refused_ones_use(made)
-        tidied = in_processes(partial(_tidied, exported), [*made.values()], processes)
-        made = {result.path: result for result in tidied}
+            made, is_last = _step(step, analyses, made, processes)
+            if is_last:
+                break
+        else:
+            made = with_what_refused_ones_use(made)
+            tidied = in_processes(partial(_tidied, exported), [*made.values()], processes)
+            made = {result.path: result for result in tidied}
     # The analysis may have found more that cannot be read.
     return made, {p: sources[p].unreadable[0].reason for p in texts if sources[p].unreadable}
 
@@ -225,17 +228,23 @@ class _Analyses:
 
 def _step(
     step: type[Target], analyses: _Analyses, results: dict[Path, FileResult], processes: int
-) -> dict[Path, FileResult]:
+) -> tuple[dict[Path, FileResult], bool]:
+    """The files after a step, and whether none follows it."""
     texts = {path: result.after for path, result in results.items() if not result.problem}
     if not step.is_needed(texts.values()):
-        return results
+        return results, False
     problems = Problems()
     # What is found out of all files together keeps all of them as they are where it fails.
     with problems.of(*texts):
         target = step(analyses.of(texts), texts, problems)
         made = in_processes(partial(_apply, target), [*results.values()], processes)
-        return {result.path: result for result in made}
-    return {path: _failed(r, problems) if path in texts else r for path, r in results.items()}
+        results = {result.path: result for result in made}
+        kept = target.kept_whole({path: result.before for path, result in results.items()})
+        if kept:
+            results = {p: replace(r, after=kept[p], trials=()) for p, r in results.items()}
+        return results, bool(kept)
+    failed = {p: _failed(r, problems) if p in texts else r for p, r in results.items()}
+    return failed, False
 
 
 def _failed(result: FileResult, problems: Problems) -> FileResult:

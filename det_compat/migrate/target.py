@@ -1,7 +1,7 @@
 """What a migration goes to, and what keeps files from it."""
 
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -68,6 +68,13 @@ class Target:
     def trials(self, path: Path) -> list[str]:
         """The trial classes of a file that are rewritten: none, unless overridden."""
         return []
+
+    def kept_whole(self, before: Mapping[Path, bytes]) -> dict[Path, bytes]:
+        """Files as they were ``before`` all steps, with marks, where no trial of them goes further.
+
+        There are none, unless overridden.
+        """
+        return {}
 
     def migrated(self, path: Path) -> bytes | None:
         """The new text of a file; None if it has nothing to do with this target.

@@ -3,6 +3,7 @@
 PEDL's names have become Determined's before.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,12 @@ from det_compat.migrate.configs import configs_of
 from det_compat.migrate.target import Target
 from det_compat.migrate.to_context.data_functions import find_function
 from det_compat.migrate.to_context.families import Families
-from det_compat.migrate.to_context.trial_class import Older, in_context_api, problem_of
+from det_compat.migrate.to_context.trial_class import (
+    Older,
+    in_context_api,
+    problem_of,
+    with_reasons,
+)
 from det_compat.migrate.tree import leftovers, syntax
 from det_compat.migrate.tree.facts import Facts
 from det_compat.migrate.tree.file import File
@@ -93,6 +99,23 @@ class Context(Target):
         tree, symbols = resolve(self.sources[path], facts)
         known = {name: self._older(path, scope, old.get(name)) for name, scope in scopes.items()}
         return _Read(tree, File(symbols, elsewhere=self.elsewhere), scopes, known)
+
+    def kept_whole(self, before: Mapping[Path, bytes]) -> dict[Path, bytes]:
+        """The files as they were, where each of their trials is an older one that stays.
+
+        They run as they are, and not beside files that have been changed for other trials.
+        """
+        every = (facts for path in before if (facts := self.analysis.facts(path)) is not None)
+        trials = {s for f in every for s in f.classes.values() if f.is_trial(s)}
+        staying = {scope: self._stays(scope) for scope in (*trials, *self._families.bases)}
+        if not trials or not all(staying[scope] for scope in trials):
+            return {}
+        found = dict(before)
+        for path in before:
+            reasons = {s.name: why for s, why in staying.items() if s.source.path == path and why}
+            if reasons:
+                found[path] = with_reasons(cst.parse_module(before[path]), reasons).bytes
+        return found
 
     def _stays(self, scope: Scope) -> str:
         """Why a class stays as it was: by itself, or since another of its family does."""

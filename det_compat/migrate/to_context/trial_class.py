@@ -75,6 +75,17 @@ def in_context_api(node: cst.ClassDef, file: File, older: Older) -> cst.BaseStat
     return _Rewriting(spread_wrappers(node, file), file, older).result()
 
 
+def with_reasons(tree: cst.Module, reasons: Mapping[str, str]) -> cst.Module:
+    """The file with a mark at each class that stays as it was."""
+    return syntax.each(
+        tree,
+        cst.ClassDef,
+        lambda node: (
+            marked(node, reasons[node.name.value], _LINK) if node.name.value in reasons else node
+        ),
+    )
+
+
 def _is_of_today(node: cst.ClassDef, file: File) -> bool:
     return "build_model" not in syntax.methods(node) and builds_itself(node, file.symbols)
 

@@ -393,3 +393,33 @@ def test_its_module_of_loaders_is_determineds_own(indent, tmp_path):
         found = "determined import pytorch as pdata" if to == "context" else "torch.utils.data"
         assert found in after
         assert "pedl" not in after
+
+
+def test_where_no_trial_goes_further_all_files_stay_as_they_were(tmp_path):
+    data, _, model = STANDARD.partition("class Net(")
+    top = f"import pedl\nimport torch\n{WRAPPER}from data import make_data_loaders\n"
+    top += "from pedl.frameworks.pytorch import PyTorchTrial\n\n\nclass Net("
+    unknown = SCHEDULED.format("**print()")
+    (tmp_path / "data.py").write_text(data)
+    (tmp_path / "model_def.py").write_text(top + model + unknown)
+    for to in ("context", "lightning"):
+        migration = migrate([str(tmp_path)], to)
+        for file in migration.files:
+            # What nobody uses is imported no longer.
+            kept, was = (
+                [
+                    line
+                    for line in text.splitlines()
+                    if b"# MIGRATE" not in line and b"import" not in line
+                ]
+                for text in (file.after, file.before)
+            )
+            assert kept == was
+            assert not file.trials
+        assert migration.marks
+    # Another one that goes further takes its files with it.
+    (tmp_path / "other.py").write_text(
+        STANDARD.replace("class Net(", "import data\n\n\nclass Net(")
+    )
+    migration = migrate([str(tmp_path)], "context")
+    assert "other.py" in {file.path.name for file in migration.files if file.trials}
