@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import libcst as cst
@@ -11,6 +11,7 @@ from det_compat.analysis.expressions import words
 from det_compat.migrate.shapes.values import assigned
 from det_compat.migrate.to_lightning.metrics.names import are_shared, every_name, known_names
 from det_compat.migrate.to_lightning.optimization.kept import (
+    BY_KEY,
     Wrapping,
     called_for_sure,
     called_often,
@@ -207,6 +208,7 @@ def facts_of(
         # Of several that it makes when it is called again, an attribute keeps the last.
         if name not in often or found.is_list or found.member == "wrap_model"
     ]
+    wrapped = [_alone_by_key(found, wrapped) for found in wrapped]
     variables = variables_of(own)
     early = reachable(own, "__init__")
     late = {w.attribute for n in own.keys() - early for w in wrappings(own[n], symbols)}
@@ -397,6 +399,16 @@ def _reducer(found: Wrapping, *, validates: bool = True) -> WrappedReducer | Non
         may_lack=found.is_conditional and not found.is_list,
         made_by=_maker(syntax.argument(found.call, 0, "reducer")),
     )
+
+
+def _alone_by_key(found: Wrapping, wrapped: Sequence[Wrapping]) -> Wrapping:
+    """What is named by the keys of a dict, where nothing else is in it with other names."""
+    owner = found.attribute.removesuffix(".values()")
+    others = [
+        w for w in wrapped if w.attribute.partition("[")[0].removesuffix(".values()") == owner
+    ]
+    is_alone = len(others) == 1 or not found.loop.endswith(BY_KEY)
+    return found if is_alone else replace(found, loop="")
 
 
 def _maker(reducer: cst.BaseExpression | None) -> str:

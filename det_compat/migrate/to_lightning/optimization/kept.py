@@ -97,6 +97,7 @@ def _wrappings(method: cst.FunctionDef, symbols: Symbols) -> Iterator[tuple[Line
             member = symbols.method(call)
             if call is not None and member.rpartition(".")[2].startswith("wrap_"):
                 target = f"{own}.{attribute}"
+                loop = loop or _key_in_loop(line, call, method)
                 is_branch = not _always_sets(syntax.body_of(method), target, line)
                 found = Wrapping(
                     member,
@@ -244,6 +245,18 @@ def _names_of(made: cst.DictComp) -> str:
     values = syntax.code(inner.iter)
     is_distinct = is_plain and is_number and values.startswith("range(")
     return f"{syntax.code(inner.target)} in {values}" if is_distinct else ""
+
+
+def _key_in_loop(line: Line, call: cst.Call, method: cst.FunctionDef) -> str:
+    """How reducers that a loop puts into a dict are found with their names, as in a Wrapping."""
+    small, name = syntax.simple(line), syntax.argument(call, 1, "name")
+    target = small.targets[0].target if isinstance(small, cst.Assign) else None
+    index = target.slice[0].slice if isinstance(target, cst.Subscript) else None
+    if name is None or not isinstance(index, cst.Index) or not isinstance(index.value, cst.Name):
+        return ""
+    key = index.value.value
+    varying = syntax.names_in(name) & syntax.local_names(method)
+    return f"{key} in {BY_KEY}" if varying <= {key} else ""
 
 
 def _attribute(target: str) -> str:

@@ -246,10 +246,25 @@ def _logged(name: str | None, reducer: str, is_odd: bool, prefix: str) -> str:
     value = f"{reducer}.compute()"
     if prefix:
         value = f'{{f"{prefix}{{name}}": value for name, value in {value}.items()}}'
+    if name is not None and "None" in name:
+        return f"self.log_dict(numbers_of({_named_or_not(name, value)}))"
     if is_odd:
         metrics = value if name is None else f"{{{name}: {value}}}"
         return f"self.log_dict(numbers_of({metrics}))"
     return f"self.log_dict({value})" if name is None else f"self.log({name}, {value})"
+
+
+def _named_or_not(name: str, value: str) -> str:
+    """The metrics of a reducer that may have no name: it has computed these with theirs then."""
+    made, named = syntax.expression(name), f"{{{name}: {value}}}"
+    if isinstance(made, cst.IfExp):
+        condition = syntax.code(made.test)
+        then, otherwise = syntax.code(made.body), syntax.code(made.orelse)
+        if then == "None":
+            return f"{value} if {condition} else {{{otherwise}: {value}}}"
+        if otherwise == "None":
+            return f"{{{then}: {value}}} if {condition} else {value}"
+    return f"{value} if ({name}) is None else {named}"
 
 
 def updates_at_start(node: cst.ClassDef) -> bool:

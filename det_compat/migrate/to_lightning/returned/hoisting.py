@@ -173,6 +173,17 @@ def _objects(file: Resolved, files: Sequence[Resolved]) -> Iterator[tuple[str, _
             yield node.name.value, _Wrapped(file.path.stem, file.symbols, calls, may_lack, names)
 
 
+def _collected(value: cst.BaseExpression | None) -> list[cst.BaseExpression]:
+    """What a list or dict is made of, that is written out or made in a loop."""
+    if isinstance(value, cst.ListComp):
+        return [value.elt]
+    if isinstance(value, cst.DictComp):
+        return [value.value]
+    if isinstance(value, (cst.List, cst.Tuple, cst.Dict)):
+        return [each.value for each in value.elements]
+    return []
+
+
 class _Unwrapping(cst.CSTTransformer):
     def __init__(self, calls: Collection[cst.Call]) -> None:
         super().__init__()
@@ -259,7 +270,10 @@ class _Hoisting(ScopedTransformer):
         values = syntax.parts(small.value) if small.value is not None else []
         targets = syntax.parts(small.targets[0].target) if isinstance(small, cst.Assign) else []
         is_kept = len(targets) == len(values) or isinstance(small, cst.Return)
-        for at, value in enumerate(values if is_kept and len(values) > 1 else ()):
+        is_several = is_kept and len(values) > 1
+        if len(targets) == 1 and (inner := _collected(small.value)):
+            values, targets, is_several = inner, [*targets] * len(inner), True
+        for at, value in enumerate(values if is_several else ()):
             found = self._known(value) if isinstance(value, cst.Call) else None
             target = syntax.code(targets[at]) if targets else ""
             is_one = found is not None and len(found.results) == 1 and not found.attributes

@@ -230,3 +230,34 @@ def test_a_base_that_wraps_nothing_has_what_its_heirs_wrap(tmp_path):
     assert "ReduceLROnPlateau(given.opt)" in after["base.py"]
     assert "self.opt = torch.optim.SGD" in method(after["model_def.py"], "__init__")
     assert not any("MIGRATE" in text for text in after.values())
+
+
+@pytest.mark.parametrize(
+    ("kept", "listed"),
+    [
+        ("[self.adam(m) for m in self.nets]", "[*self.opts]"),
+        ("{i: self.adam(m) for i, m in enumerate(self.nets)}", "[*self.opts.values()]"),
+        ("[self.adam(self.nets[0]), self.adam(self.nets[1])]", "[*self.opts]"),
+        (
+            "{0: self.adam(self.nets[0]), 1: self.adam(self.nets[1])}",
+            "[self.opts[0], self.opts[1]]",
+        ),
+    ],
+)
+def test_what_a_method_wraps_may_be_kept_together(kept, listed, tmp_path):
+    maker = f"    def adam(self, m):\n        return self.context.wrap_optimizer({SGD})\n\n"
+    loader = "    def build_training_data_loader"
+    steps = "for i in (0, 1):\n            self.context.step_optimizer(self.opts[i])"
+    source = made(
+        tmp_path,
+        "self.nets = [context.wrap_model(m) for m in nets()]",
+        f"self.opts = {kept}",
+        [
+            ("self.model(batch)", "self.nets[1](self.nets[0](batch))"),
+            (STEP, STEP.replace("self.context.step_optimizer(self.opt)", steps)),
+            (loader, maker + loader),
+        ],
+    )
+    assert f"return {listed}" in method(source, "configure_optimizers")
+    module, before = trained(source)
+    assert not any(map(torch.equal, before, module.parameters()))

@@ -461,3 +461,45 @@ def test_a_reducer_may_be_a_dataclass(decorator, tmp_path):
         tmp_path, "import attr\n" + imports + source.replace(f"@{decorator}", "@attr.s")
     )
     assert "# MIGRATE: its decorator makes a class that cannot be a torchmetrics.Metric" in made
+
+
+_KEYED = "        self.many = {}\n        for name in ('a', 'b'):\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "logged"),
+    [
+        (
+            ["self.many[name] = context.wrap_reducer(Mean(), name=name)"],
+            "log(name, reducer.compute())",
+        ),
+        (
+            ["self.many[name] = context.wrap_reducer(Mean(), None if name == 'a' else name)"],
+            "log_dict(numbers_of(reducer.compute() if name == 'a' else {name: reducer.compute()}))",
+        ),
+        (
+            ["self.many[name] = context.wrap_reducer(Mean(), name if name != 'a' else None)"],
+            "log_dict(numbers_of({name: reducer.compute()} if name != 'a' else reducer.compute()))",
+        ),
+        (
+            ["self.many[name] = context.wrap_reducer(Mean(), name or None)"],
+            "log_dict(numbers_of(reducer.compute() if (name or None) is None"
+            " else {name or None: reducer.compute()}))",
+        ),
+        (["other = name * 2", "self.many[name] = context.wrap_reducer(Mean(), other)"], ""),
+        (
+            [
+                "self.many[name] = context.wrap_reducer(Mean(), name)",
+                "self.many[name + 'x'] = context.wrap_reducer(Mean(), name * 2)",
+            ],
+            "",
+        ),
+    ],
+)
+def test_reducers_that_a_loop_puts_into_a_dict_are_logged_by_its_keys(lines, logged, tmp_path):
+    made = _KEYED + "".join(f"            {line}\n" for line in lines)
+    result = rewritten(tmp_path, MEAN + trial(("lr=0.1))\n", f"lr=0.1))\n{made}")))
+    assert ("# MIGRATE: what a reducer computes that no" in result) is (not logged)
+    if logged:
+        hook = "".join(method(result, "on_validation_epoch_end").split()).replace(",)", ")")
+        assert hook.endswith(f"forname,reducerinself.many.items():self.{''.join(logged.split())}")
