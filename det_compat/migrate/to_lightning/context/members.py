@@ -4,6 +4,7 @@ from typing import TypeVar
 
 import libcst as cst
 
+from det_compat.migrate.to_lightning.class_facts import calls
 from det_compat.migrate.to_lightning.context.counterparts import (
     BEGINNING,
     BEGINS_ELSEWHERE,
@@ -411,9 +412,37 @@ class _Members(LightningTransformer):
         if wrapped is not None:
             return syntax.expression(f"[{', '.join(name.format(module) for name in wrapped)}]")
         text = self._text(found[1], READ) if found[1] in READ else None
+        text = text or (_OF_TRAINER.get(found[1]) if self._is_called_in_training() else None)
         return updated if text is None else syntax.expression(text.format(module))
 
+    def _is_called_in_training(self) -> bool:
+        """Whether a function beside trials is called by their methods, once there is a Trainer.
 
+        One that steps needs what Lightning wraps these in, to count steps.
+        """
+        if self.plan is not None or self.classes or not self.functions:
+            return False
+        function, trials = self.functions[0], self.file.trials.values()
+        name = function.name.value
+        others = [f for n, f in self.file.elsewhere.functions.items() if n != name]
+        own = {method for plan in trials for method in plan.own.methods}
+        if any(name in calls(each) for each in others if each.name.value not in own):
+            return False
+        called = [plan.own.called for each in trials for plan in each.ancestors]
+        early = {"__init__"}
+        for _ in range(_DEEPEST_CALLS):
+            early |= {n for methods in called for m in early for n in methods.get(m, ())}
+        is_late = name not in early and any(name in each for m in called for each in m.values())
+        return is_late and not any(each.startswith("step") for each in calls(function))
+
+
+#: How many calls behind ``__init__`` are followed.
+_DEEPEST_CALLS = 5
+#: What a Trainer has of what was wrapped.
+_OF_TRAINER = {
+    "optimizers": "{0}.trainer.optimizers",
+    "lr_schedulers": "[each.scheduler for each in {0}.trainer.lr_scheduler_configs]",
+}
 #: What a context has of what was wrapped, and by what.
 _LISTS = {
     "models": "wrap_model",

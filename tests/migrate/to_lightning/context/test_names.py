@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from det_compat.migrate.migration import migrate
 from tests.migrate.rewriting import HEADER, method, rewritten, trial
 
 SCRIPT = """\
@@ -366,3 +367,55 @@ class Trial("""
     written = " ".join(made.partition("class Trial")[0].split())
     assert "for name, value in self.trial.hparams.items() if name not in (" in written
     assert '"world_size")' in written
+
+
+@pytest.mark.parametrize(
+    ("where", "line", "made"),
+    [
+        ("train", "rate(self.context)", "for opt in context.trainer.optimizers:"),
+        (
+            "train",
+            "rates(self.context)",
+            "[each.scheduler for each in context.trainer.lr_scheduler_configs]",
+        ),
+        ("init", "rate(context)", "# MIGRATE: the context's optimizers has no counterpart"),
+        ("train", "outer(self.context)", "# MIGRATE: the context's optimizers has no counterpart"),
+        ("train", "stepped(self.context)", "# MIGRATE: "),
+    ],
+)
+def test_what_is_wrapped_is_the_trainers_for_functions_of_training(where, line, made, tmp_path):
+    functions = """\
+def rate(context):
+    for opt in context.optimizers:
+        print(opt)
+
+
+def rates(context):
+    return context.lr_schedulers
+
+
+def outer(context):
+    inner(context)
+
+
+def inner(context):
+    print(context.optimizers)
+
+
+def stepped(context):
+    for opt in context.optimizers:
+        context.step_optimizer(opt)
+"""
+    name = line.partition("(")[0]
+    parts = functions.split("\n\n\n")
+    kept = [
+        p for p in parts if p.startswith(f"def {name}(") or (name == "outer" and "def inner" in p)
+    ]
+    (tmp_path / "helpers.py").write_text("\n\n\n".join(kept))
+    place = "lr=0.1))\n" if where == "init" else "        self.context.backward(loss)\n"
+    source = f"from helpers import {name}\n" + trial((place, f"{place}        {line}\n"))
+    (tmp_path / "model_def.py").write_text(source)
+    found = {
+        file.path.name: file.after.decode() for file in migrate([str(tmp_path)], "lightning").files
+    }
+    assert made in found["helpers.py"]
