@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from det_compat.migrate.review.project import Code, Finding, Text
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
 # Up to Python 3.11, a comprehension is a function of its own.
 _COMPREHENSIONS = ("listcomp", "setcomp", "dictcomp", "genexpr")
@@ -68,6 +69,41 @@ def defined(text: Text) -> set[str]:
     own |= {table.get_name() for table in top.get_children()}
     declared = (node.names for node in text.nodes if isinstance(node, ast.Global))
     return own.union(*declared)
+
+
+def too_early(before: Text, after: Text) -> Iterator[Finding]:
+    """The classes and functions that a file needs, as it is imported, above their definitions."""
+    known = {name for _, name in _needed_early(before)}
+    for line, name in _needed_early(after):
+        if name not in known:
+            yield Finding(line, f"{name} is defined below")
+
+
+def _needed_early(text: Text) -> Iterator[tuple[int, str]]:
+    body = getattr(text.tree, "body", ())
+    below = {node.name for node in body if isinstance(node, _DEFINITIONS)}
+    for node in body:
+        yield from ((n.lineno, n.id) for n in _read_at_once(node) if n.id in below)
+        for each in ast.walk(node):
+            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
+                below -= {each.id}
+            elif isinstance(each, _DEFINITIONS):
+                below -= {each.name}
+            elif isinstance(each, _IMPORTS):
+                below -= {alias.asname or alias.name for alias in each.names}
+
+
+def _read_at_once(node: ast.AST) -> Iterator[ast.Name]:
+    """The names that a statement reads when it runs, and not what it defines."""
+    if isinstance(node, ast.Name):
+        yield from [node] if isinstance(node.ctx, ast.Load) else []
+    is_function = isinstance(node, (*_DEFINITIONS[:2], ast.Lambda))
+    for field, value in ast.iter_fields(node):
+        if is_function and field in ("body", "returns"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and field not in ("annotation", "returns"):
+                yield from _read_at_once(child)
 
 
 def not_there(before: Code, after: Code, text: Text) -> Iterator[Finding]:

@@ -60,6 +60,7 @@ def _findings(
 ) -> Iterator[Finding]:
     if result.is_changed:
         yield from names.undefined(before.files[text.path], text)
+        yield from names.too_early(before.files[text.path], text)
     yield from names.not_there(before, after, text)
     if is_lightning:
         yield from imports.still_there(text)

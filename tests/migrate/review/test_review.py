@@ -38,6 +38,26 @@ def comments(folder: Path, before: str, after: str, **others: str) -> list[str]:
     [
         pytest.param(
             """
+            class B:
+                pass
+            """,
+            """
+            class A(B):
+                pass
+            class B:
+                pass
+            @named
+            def f(x=later):
+                return below()
+            def named(function): ...
+            def below(): ...
+            later = 1
+            """,
+            ["B is defined below: class A(B):", "named is defined below: @named"],
+            id="what is needed at once",
+        ),
+        pytest.param(
+            """
             def f(mode):
                 return step(mode)
             """,

@@ -30,11 +30,17 @@ def with_definitions(
     """The file with what ``known`` has under these names, unless it has something there already."""
     there = {node.name.value for node in syntax.find(tree, cst.ClassDef)}
     there |= {node.name.value for node in syntax.find(tree, cst.FunctionDef)}
-    wanted = [*names]
-    for name in wanted:
-        # Each is put above the one before, so what others need comes later.
-        wanted += [each for each in known[name].needs if each not in wanted]
-    for name in wanted:
+    wanted = list[str]()
+
+    def want(name: str) -> None:
+        # Each is put above the one before, so what others need comes last.
+        for need in known[name].needs:
+            want(need)
+        wanted.extend(() if name in wanted else (name,))
+
+    for name in reversed([*names]):
+        want(name)
+    for name in reversed(wanted):
         if name not in there:
             file.imports.new.update(known[name].imports)
             tree = syntax.with_definition(tree, known[name].text)

@@ -265,3 +265,19 @@ def test_batches_are_repeated_where_they_were(repeating, when, tmp_path):
     assert f"batches = {start}num_replicas=" in " ".join(made.split()).replace("( ", "(")
     assert "MIGRATE" not in made
     assert "pass\n" not in made
+
+
+def test_what_others_derive_from_stands_above_them(tmp_path):
+    function = """\
+def {0}(base):
+{1}    return samplers.DistributedBatchSampler(base, 2, 1)
+"""
+    training = function.format("train", "    base = samplers.RepeatBatchSampler(base)\n")
+    both = [training, function.format("validate", "")]
+    for parts in (both, both[::-1]):
+        source = "\n\n".join(["from determined.pytorch import samplers\n", *parts])
+        found: dict = {}
+        exec(rewritten(tmp_path, source), found)
+        batches = [[0], [1], [2]]
+        assert [*found["validate"](batches)] == [[1]]
+        assert [*found["train"](batches)] == [[1], [0]]
