@@ -181,7 +181,7 @@ class Inference:
 
     def _bind_context(self, scope: Scope, owner: Scope, node: _Definition) -> None:
         """Give ``__init__`` of a trial its context, if nothing else told which argument it is."""
-        if not self.hierarchy.is_trial(owner):
+        if not self.hierarchy.is_trial(owner) and not self._makes_trials(owner):
             return
         context = scopes.Object(self.hierarchy.context_class(owner) or scopes.CONTEXT)
         given = positional(node)[1:]
@@ -191,6 +191,14 @@ class Inference:
         first = [a for a in given[:1] if a.annotation is None and a.arg != "hparams"]
         for argument in (*named, *first)[:1]:
             self._add(scope.variables, argument.arg, [context])
+
+    def _makes_trials(self, mixin: Scope) -> bool:
+        """Whether the ``__init__`` of a class is what a trial without one is made by."""
+        for relative in filter(self.hierarchy.is_trial, self.hierarchy.relatives(mixin)):
+            order = self.hierarchy.ancestors(relative)
+            if next((each for each in order if "__init__" in each.functions), None) is mixin:
+                return True
+        return False
 
     def _call(self, call: scopes.Call) -> None:
         node, scope = call.node, call.scope
