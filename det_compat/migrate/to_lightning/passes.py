@@ -31,6 +31,7 @@ from det_compat.migrate.to_lightning.optimization import (
 from det_compat.migrate.to_lightning.optimization.unused import with_word_of_thawing
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.to_lightning.reducers.metrics import rewrite_reducers
+from det_compat.migrate.to_lightning.reducers.uneven import with_uneven_batches
 from det_compat.migrate.to_lightning.resumed import with_word_of_schedulers
 from det_compat.migrate.to_lightning.script_contexts import core
 from det_compat.migrate.to_lightning.scripts import training
@@ -233,6 +234,9 @@ def rewritten(tree: cst.Module, file: LightningFile) -> cst.Module:
         node = with_word_of_schedulers(with_word_of_ranks(node), file.elsewhere.texts)
         node = said_again(node, file.elsewhere.imported)
         node = with_data_in_setup(node, plan, file.elsewhere)
+        every = (*file.every, *file.trials.values())
+        family = {p.own.name for p in every if plan in p.ancestors or p in plan.ancestors}
+        node = with_uneven_batches(node, sorted({plan.own.name, *family}), file.elsewhere.texts)
         return with_word_of_lengths(node, file.elsewhere.texts)
 
     tree = syntax.each(without_old_code(tree), cst.ClassDef, said)

@@ -49,13 +49,16 @@ class OwnParameters(Target):
 
     @cached_property
     def _trials(self) -> dict[Scope, tuple[Path, cst.ClassDef, Symbols]]:
-        """The trial classes, if one of them takes what may have the name of a hyperparameter."""
+        """The trial classes, if one of them takes what may have the name of a hyperparameter.
+
+        Mixins that hand on what they do not name are among them.
+        """
         facts = {path: self.analysis.facts(path) for path in self.sources}
         paths = {
             scope: path
             for path, each in facts.items()
             for scope in (each.classes.values() if each is not None else ())
-            if each is not None and each.is_trial(scope)
+            if each is not None and (each.is_trial(scope) or self._is_mixin(scope))
         }
         if not any(self._may_differ(scope, paths) for scope in paths):
             return {}
@@ -69,6 +72,13 @@ class OwnParameters(Target):
                 if scope.name in nodes:
                     found[scope] = (path, nodes[scope.name], symbols)
         return found
+
+    def _is_mixin(self, scope: Scope) -> bool:
+        """Whether a class is no trial, and hands on what its ``__init__`` has no name for."""
+        hierarchy = self.analysis.inference.hierarchy
+        if hierarchy.is_trial(scope) or not any(map(_hands_on, getattr(scope.node, "body", ()))):
+            return False
+        return any(map(hierarchy.is_trial, hierarchy.relatives(scope)))
 
     def _may_differ(self, scope: Scope, paths: Mapping[Scope, Path]) -> bool:
         """Whether a class takes something by a name that stands for a hyperparameter, too."""
@@ -100,7 +110,8 @@ class OwnParameters(Target):
         found: dict[str, dict[str, str]] = {}
         for scope, (_, node, _) in self._trials.items():
             init = syntax.methods(node).get("__init__")
-            if init is None or len([*_parameters(scope.node)]) < 2:
+            least = 1 if self._is_mixin(scope) else 2
+            if init is None or len([*_parameters(scope.node)]) < least:
                 continue
             apart = same_names(scope, hierarchy, self._trials, given).apart
             names = {name for name in apart if _can_rename(init, name)}
@@ -122,6 +133,11 @@ class OwnParameters(Target):
                     plain.update(id(each.value) for each in call.keywords if each.arg)
         placed = [pair for each in names for pair in given.to(each, [])]
         return {to for to, (value, _) in placed if to in parameters and id(value) not in plain}
+
+
+def _hands_on(node: ast.AST) -> bool:
+    is_init = isinstance(node, ast.FunctionDef) and node.name == "__init__"
+    return isinstance(node, ast.FunctionDef) and is_init and node.args.kwarg is not None
 
 
 def _parameters(node: ast.AST | None) -> Iterator[str]:
