@@ -51,7 +51,9 @@ _OF_SEVERAL = words(
     "numel size ndim nanmedian vector_norm matrix_norm"
 )
 #: Those that choose or compute element by element, of several.
-_PAIRWISE = words("maximum minimum fmax fmin where remainder fmod atan2 lerp hypot")
+_PAIRWISE = words(
+    "maximum minimum fmax fmin where remainder fmod atan2 lerp hypot power divide multiply subtract"
+)
 #: Those that give a number for each share or percentage that they are asked for.
 _SHARES = words("quantile nanquantile percentile nanpercentile")
 _OF_EACH = _ELEMENTWISE | words("tensor as_tensor array asarray float32 float64")
@@ -230,7 +232,8 @@ def _is_reduced_in_part(call: cst.Call) -> bool:
     """Whether it is a mean or sum over one dimension, which may leave others."""
     if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _REDUCTIONS:
         return False
-    tensors = int(code(call.func.value) in _LIBRARIES)
+    # The order of a norm comes before its dimension.
+    tensors = int(code(call.func.value) in _LIBRARIES) + int(call.func.attr.value == "norm")
     dimension = argument(call, tensors, "dim") or argument(call, tensors, "axis")
     return dimension is not None
 

@@ -263,7 +263,7 @@ class _Loaders:
         class it keeps no size.
         """
         return any(
-            self._symbols.path(made.func) not in LEFT_TO_LIGHTNING
+            not self._is_left_to_lightning(made)
             # A plain one of a helper is gone by then.
             and self._name(made) != ADAPTED
             and (self._is_near(method) or self._name(made) != "BatchSampler")
@@ -275,6 +275,15 @@ class _Loaders:
                 )
             )
             for made in self._values(syntax.argument(call, 4, "batch_sampler"), method)
+        )
+
+    def _is_left_to_lightning(self, made: cst.Call) -> bool:
+        """Whether a batch sampler was Determined's: what takes its place needs no flag."""
+        known = {path.rpartition(".")[2] for path in LEFT_TO_LIGHTNING}
+        # What another file calls so is Determined's, unless the project has a class of this name.
+        is_far = self._symbols.path(made.func) is None and self._name(made) not in self._texts
+        return self._symbols.path(made.func) in LEFT_TO_LIGHTNING or (
+            is_far and self._name(made) in known
         )
 
     def _place_of_sampler(self, made: cst.Call, method: cst.FunctionDef) -> int | None:

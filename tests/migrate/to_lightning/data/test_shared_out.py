@@ -352,3 +352,23 @@ def test_loaders_of_helpers_are_spoken_of_where_they_are_asked_for(lines, said, 
     made = rewritten(tmp_path, trial((LOADER, indented), header=header))
     for each in (ORDER, SAMPLES, EACH):
         assert made.count(each) == (each == said), made
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+def test_what_takes_the_place_of_determineds_sampler_needs_no_flag(is_own, tmp_path):
+    own = "\n\nclass DistributedBatchSampler(torch.utils.data.BatchSampler):\n    pass\n"
+    name = "DistributedBatchSampler" if is_own else "samplers.DistributedBatchSampler"
+    helpers = f"""\
+import torch
+from determined.pytorch import samplers
+{own if is_own else ""}
+
+def sharing(rows, place):
+    batches = torch.utils.data.BatchSampler(rows, 2, drop_last=False)
+    batches = {name}(batches, place.get_size(), place.get_rank())
+    return torch.utils.data.DataLoader(rows, batch_sampler=batches)
+"""
+    (tmp_path / "helpers.py").write_text(helpers)
+    call = "return sharing(range(9), self.context.distributed)"
+    made = rewritten(tmp_path, "from helpers import sharing\n" + trial((LOADER, call)))
+    assert ("# several processes need a batch sampler that shares out" in made) is is_own
