@@ -241,7 +241,10 @@ def _step(
         results = {result.path: result for result in made}
         kept = target.kept_whole({path: result.before for path, result in results.items()})
         if kept:
-            results = {p: replace(r, after=kept[p], trials=()) for p, r in results.items()}
+            results = {
+                path: result if result.problem else replace(result, after=kept[path], trials=())
+                for path, result in results.items()
+            }
         return results, bool(kept)
     failed = {p: _failed(r, problems) if p in texts else r for p, r in results.items()}
     return failed, False

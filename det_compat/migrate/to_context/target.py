@@ -105,10 +105,12 @@ class Context(Target):
 
         They run as they are, and not beside files that have been changed for other trials.
         """
-        every = (facts for path in before if (facts := self.analysis.facts(path)) is not None)
-        trials = {s for f in every for s in f.classes.values() if f.is_trial(s)}
+        every = [facts for path in before if (facts := self.analysis.facts(path)) is not None]
+        if not any(old_trials(facts, self.analysis.inference.hierarchy) for facts in every):
+            return {}
+        trials = {s for facts in every for s in facts.classes.values() if facts.is_trial(s)}
         staying = {scope: self._stays(scope) for scope in (*trials, *self._families.bases)}
-        if not trials or not all(staying[scope] for scope in trials):
+        if not all(staying[scope] for scope in trials):
             return {}
         found = dict(before)
         for path in before:
