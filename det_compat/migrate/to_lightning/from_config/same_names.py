@@ -67,11 +67,14 @@ def same_names(
     known.update(n for n in named if any(f'"{n}"' in t or f"'{n}'" in t for t in texts))
     if not (names := named.keys() & known):
         return SameNames()
-    # A config starts the class, or one that has its __init__ from it.
-    started = [scope]
+    # A config starts the class, or one that has its __init__ from it. A mixin is handed all
+    # hyperparameters by whatever is behind it, also by an __init__.
+    started, is_mixin = [scope], not hierarchy.is_trial(scope)
     for each in started:
         heirs = (heir for heir in hierarchy.children(each) if heir in classes)
-        started += [heir for heir in heirs if "__init__" not in syntax.methods(classes[heir][1])]
+        started += [
+            heir for heir in heirs if is_mixin or "__init__" not in syntax.methods(classes[heir][1])
+        ]
     spaces = [
         config.hyperparameters.space
         for each in started
