@@ -7,6 +7,7 @@ from pathlib import Path
 import libcst as cst
 
 from det_compat.migrate.target import Target
+from det_compat.migrate.to_context.optimization import NOT_CALLED
 from det_compat.migrate.to_context.target import old_trials
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.facts import is_callback
@@ -21,10 +22,9 @@ _AVERAGED = "on_training_workload_end"
 _GONE = {
     "on_train_step_start": "Determined calls no hook as a step starts any more",
     "on_train_step_end": f"Determined calls {_AVERAGED} instead, with other arguments",
-    "on_before_optimizer_step": "Determined does not call this any more: clip_grads of "
-    "step_optimizer is given the parameters",
+    "on_before_optimizer_step": NOT_CALLED[0],
 }
-_LINK = "MIGRATION.md#determined-012"
+_LINK = NOT_CALLED[1]
 
 
 class OldHooks(Target):

@@ -13,7 +13,7 @@ from libcst.helpers import ensure_type
 from det_compat.config.hyperparameters import Const
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.file import File
-from det_compat.migrate.tree.marks import marked
+from det_compat.migrate.tree.marks import comment, marked
 
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 _CALLBACKS = {
@@ -26,6 +26,8 @@ NOT_CALLED = (
     "clip_grads of step_optimizer is given the parameters",
     "MIGRATION.md#determined-012",
 )
+#: The hook by which callbacks of 0.12 clipped.
+HOOK = "on_before_optimizer_step"
 _SCHEDULER = "det_compat.pytorch.LRScheduler"
 _INDENT = " " * 4
 _HPARAMS = {"clip_grad_l2_norm": "clip_grad_norm_", "clip_grad_val": "clip_grad_value_"}
@@ -150,6 +152,36 @@ def clipping_method(
     file.imports.new.add("import torch")
     line = f"torch.nn.utils.{function}(params, {syntax.code(value)})"
     return syntax.method(f"def {name}(self, params):\n    {line}\n")
+
+
+def may_clip(text: bytes) -> bool:
+    """Whether there may be something in a file that clips as callbacks of 0.12 did."""
+    return b"ClipGradsL2" in text or HOOK.encode() in text
+
+
+def with_words_of_clipping(tree: cst.Module, file: File) -> cst.Module:
+    """A file of older trials alone that says of all that still clips in it that nothing calls it.
+
+    On the way to Lightning, which calls it, as Determined did for these trials, the word goes.
+    """
+
+    def clips(node: cst.CSTNode) -> bool:
+        if isinstance(node, cst.FunctionDef) and node.name.value == HOOK:
+            return True
+        if isinstance(node, cst.ClassDef):
+            return any(file.symbols.path(base.value) in _CALLBACKS for base in node.bases)
+        calls = (each.func for each in syntax.find(node, cst.Call))
+        return any(file.symbols.path(func) in _CALLBACKS for func in calls)
+
+    def said(node: _Node) -> _Node:
+        is_said = comment(*NOT_CALLED) in syntax.code(node)
+        return marked(node, *NOT_CALLED) if clips(node) and not is_said else node
+
+    tree = syntax.each(tree, cst.FunctionDef, said)
+    tree = syntax.each(tree, cst.ClassDef, said)
+    return tree.with_changes(
+        body=[said(each) if syntax.simple(each) is not None else each for each in tree.body]
+    )
 
 
 def without_clipping(build: cst.FunctionDef, file: File) -> cst.FunctionDef | None:

@@ -18,6 +18,7 @@ from det_compat.migrate.configs import configs_of
 from det_compat.migrate.target import Target
 from det_compat.migrate.to_context.data_functions import find_function
 from det_compat.migrate.to_context.families import Families
+from det_compat.migrate.to_context.optimization import may_clip, with_words_of_clipping
 from det_compat.migrate.to_context.trial_class import (
     Older,
     in_context_api,
@@ -55,14 +56,14 @@ class Context(Target):
         return [n for n, scope in scopes.items() if n in old and not self._stays(scope)]
 
     def migrated(self, path: Path) -> bytes | None:
-        """The new text of a file; None if there is no older trial in it.
+        """The new text of a file; None if it has neither an older trial nor what these clip by.
 
         Raises:
             CannotRewriteError: one of these builds itself in two ways, and Determined runs neither.
         """
         read = self._read(path)
         if read is None:
-            return None
+            return self._with_words_of_clipping(path)
         old = self._old_trials(path)
         for scope in read.scopes.values():
             trial = TrialClass(scope, self.analysis.inference.hierarchy)
@@ -77,7 +78,25 @@ class Context(Target):
             return in_context_api(node, read.file, replace(older, stays=stays))
 
         tree = syntax.each(read.tree, cst.ClassDef, rewritten)
+        if self._are_all_older:
+            tree = with_words_of_clipping(tree, read.file)
         return tidied(leftovers.put_back_silently(tree, read.file), read.file.imports).bytes
+
+    def _with_words_of_clipping(self, path: Path) -> bytes | None:
+        facts = self.analysis.facts(path)
+        if facts is None or not self._are_all_older or not may_clip(self.sources[path]):
+            return None
+        tree, symbols = resolve(self.sources[path], facts)
+        file = File(symbols, elsewhere=self.elsewhere)
+        return leftovers.put_back_silently(with_words_of_clipping(tree, file), file).bytes
+
+    @cached_property
+    def _are_all_older(self) -> bool:
+        """Whether the trials of all files are older ones, and there are some."""
+        hierarchy = self.analysis.inference.hierarchy
+        every = [facts for path in self.sources if (facts := self.analysis.facts(path)) is not None]
+        trials = [(f, s.name) for f in every for s in f.classes.values() if hierarchy.is_trial(s)]
+        return bool(trials) and all(name in old_trials(facts, hierarchy) for facts, name in trials)
 
     def _read(self, path: Path) -> _Read | None:
         """A file with its older trials and their bases; None if there are none."""

@@ -18,7 +18,7 @@ from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.to_lightning.resumed import with_word_of_state
 from det_compat.migrate.to_lightning.taken.reserved import HOOKS
 from det_compat.migrate.to_lightning.written_out import beside_checkpoints
-from det_compat.migrate.to_lightning.written_out.clipping import CALLED
+from det_compat.migrate.to_lightning.written_out.clipping import CALLED, is_older, without_word
 from det_compat.migrate.to_lightning.written_out.outputs import collecting, using
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.docstrings import with_first
@@ -258,7 +258,7 @@ def _method(
     if hook is None:
         return method
     if name == "on_before_optimizer_step":
-        method = marked(method, CALLED)
+        method = without_word(method) if is_older(method) else marked(method, CALLED)
     if hook.old is _METRICS and _changes(method):
         method = marked(method, "what is put into the metrics here is not logged")
     if name not in names:

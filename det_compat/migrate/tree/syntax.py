@@ -234,11 +234,22 @@ def with_definition(
     text: str,
     kinds: tuple[type[cst.CSTNode], ...] = (cst.ClassDef, cst.FunctionDef),
 ) -> cst.Module:
-    """The file with one more class or function, above the first that it has of these kinds."""
+    """The file with one more class or function, above what uses it.
+
+    That is above the first that it has of these ``kinds``, or a table that names it before.
+    """
     body: list[cst.BaseStatement] = [*tree.body]
-    at = next((i for i, line in enumerate(body) if isinstance(line, kinds)), len(body))
     blank = [cst.EmptyLine(indent=False)] * 2
-    body.insert(at, statement(text).with_changes(leading_lines=blank))
+    made = statement(text).with_changes(leading_lines=blank)
+    name = getattr(made, "name", cst.Name("_")).value
+
+    def is_first(line: cst.BaseStatement) -> bool:
+        small = simple(line)
+        is_table = isinstance(small, (cst.Assign, cst.AnnAssign)) and name in names_in(small)
+        return isinstance(line, kinds) or is_table
+
+    at = next((i for i, line in enumerate(body) if is_first(line)), len(body))
+    body.insert(at, made)
     return tree.with_changes(body=body)
 
 

@@ -35,7 +35,7 @@ def _watch(folder, hook: str, used: str = "1", to: str = "context", trial: str =
         ),
         ("on_train_step_end(self, step_id, metrics)", "step_id", "# MIGRATE: Determined calls on_"),
         ("on_train_step_start(self, step_id)", "1", "# MIGRATE: Determined calls no hook"),
-        ("on_before_optimizer_step(self, parameters)", "1", "# MIGRATE: Determined does not call"),
+        ("on_before_optimizer_step(self, parameters)", "1", "# MIGRATE: Determined has not called"),
     ],
 )
 def test_hooks_get_the_names_that_the_context_api_calls(hook, used, after, tmp_path):

@@ -1,8 +1,10 @@
 """Callbacks of Determined 0.12 that clip gradients."""
 
+from typing import TypeVar
+
 import libcst as cst
 
-from det_compat.migrate.to_context.optimization import NOT_CALLED
+from det_compat.migrate.to_context.optimization import HOOK, NOT_CALLED
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.to_lightning.written_out.definitions import (
     Definition,
@@ -14,6 +16,7 @@ from det_compat.migrate.tree.marks import comment, marked
 
 #: A trial that was without effect in such a hook would now be trained to other weights.
 CALLED = "Lightning calls this, and Determined has not since 0.12.13"
+_Node = TypeVar("_Node", cst.FunctionDef, cst.ClassDef, cst.SimpleStatementLine)
 _CLASS = """\
 class {name}(pl.Callback):
     \"""Clips gradients before each step of an optimizer.\"""
@@ -43,20 +46,38 @@ def write_out_clipping(tree: cst.Module, file: LightningFile) -> cst.Module:
     """
     tree, used = renamed(tree, file, {f"det_compat.pytorch.{name}": name for name in _FUNCTIONS})
     tree = with_definitions(tree, file, sorted(used), _KNOWN)
-    said = {comment(*NOT_CALLED)}
-    calls = [call for call in syntax.find(tree, cst.Call) if syntax.code(call.func) in used]
-    older = [each for each in syntax.find(tree, cst.FunctionDef) if said & {*_comments(each)}]
-    if older and {*calls} <= {call for each in older for call in syntax.find(each, cst.Call)}:
-        return syntax.each(tree, cst.FunctionDef, lambda node: _without(node, said))
+    older: list[cst.CSTNode] = [f for f in syntax.find(tree, cst.FunctionDef) if is_older(f)]
+    older += [node for node in syntax.find(tree, cst.ClassDef) if is_older(node)]
+    older += [line for line in syntax.find(tree, cst.SimpleStatementLine) if is_older(line)]
+    known = {call for each in older for call in syntax.find(each, cst.Call)}
+    calls = {call for call in syntax.find(tree, cst.Call) if syntax.code(call.func) in used}
+    if older and calls <= known:
+        tree = syntax.each(tree, cst.FunctionDef, _made_without_word)
+        tree = syntax.each(tree, cst.ClassDef, without_word)
+        return syntax.each(tree, cst.SimpleStatementLine, without_word)
     return syntax.each(
         tree, cst.ClassDef, lambda node: marked(node, CALLED) if node.name.value in used else node
     )
 
 
-def _comments(node: cst.FunctionDef) -> list[str]:
-    return [line.comment.value if line.comment else "" for line in node.leading_lines]
+def is_older(node: _Node) -> bool:
+    """Whether it was said of a statement that only an older trial was clipped by it."""
+    return comment(*NOT_CALLED) in _comments(node)
 
 
-def _without(node: cst.FunctionDef, said: set[str]) -> cst.FunctionDef:
+def without_word(node: _Node) -> _Node:
+    """The statement without that word, since Lightning calls what it is said of."""
+    if not is_older(node):
+        return node
     lines = zip(node.leading_lines, _comments(node), strict=True)
-    return node.with_changes(leading_lines=[line for line, text in lines if text not in said])
+    said = comment(*NOT_CALLED)
+    return node.with_changes(leading_lines=[line for line, text in lines if text != said])
+
+
+def _made_without_word(node: cst.FunctionDef) -> cst.FunctionDef:
+    """A function that makes what clips without the word; a hook is asked for it later."""
+    return node if node.name.value == HOOK else without_word(node)
+
+
+def _comments(node: _Node) -> list[str]:
+    return [line.comment.value if line.comment else "" for line in node.leading_lines]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from det_compat.migrate.migration import migrate
 from tests.migrate.rewriting import rewritten, trial
 
 
@@ -60,5 +61,42 @@ def test_what_may_clip_in_an_older_trial_clips_in_lightning(tmp_path):
     assert "MIGRATE" not in made and "class ClipGradsL2Norm(pl.Callback):" in made
     # Determined's context API calls no such callback.
     assert rewritten(tmp_path, OLDER, "context").count("MIGRATE") == 1
-    more = "\n\ndef others():\n    return ClipGradsL2Norm(1)\n"
-    assert rewritten(tmp_path, OLDER + more).count("MIGRATE") == 2
+    today = rewritten(
+        tmp_path, TODAY + OLDER + "\n\ndef others():\n    return ClipGradsL2Norm(1)\n"
+    )
+    assert today.count("# MIGRATE: Lightning calls this, and Determined has not") == 1
+
+
+TODAY = trial().replace("class Trial", "class Today")
+
+
+@pytest.mark.parametrize(
+    "helper",
+    [
+        "def clips(hp):\n    return {'clip': pytorch.ClipGradsL2Norm(hp['clip'])}\n",
+        "MADE = {'clip': pytorch.ClipGradsL2Norm}\n\ndef clips(hp):\n"
+        "    return {n: make(hp['clip']) for n, make in MADE.items()}\n",
+        "class Half(pytorch.ClipGradsL2Norm):\n    pass\n\ndef clips(hp):\n"
+        "    return {'clip': Half(hp['clip'])}\n",
+        "class Mine(pytorch.PyTorchCallback):\n"
+        "    def on_before_optimizer_step(self, parameters):\n"
+        "        torch.nn.utils.clip_grad_norm_(parameters, 0.1)\n\n"
+        "def clips(hp):\n    return {'clip': Mine()}\n",
+    ],
+    ids=["call", "table", "heir", "own"],
+)
+def test_what_clips_beside_older_trials_alone_is_as_it_was(helper, tmp_path):
+    text = "import torch\nfrom determined import pytorch\n\n" + helper
+    (tmp_path / "hooks.py").write_text(text)
+    builds = "        return clips(self.context.get_hparams())\n"
+    start, end = OLDER.index("        found = {}"), OLDER.index("    def build_training")
+    trial = f"from hooks import clips\n{OLDER[:start]}{builds}\n{OLDER[end:]}"
+    (tmp_path / "model_def.py").write_text(trial)
+    files = {f.path.name: f for f in migrate([str(tmp_path)], "lightning").files}
+    made = files["hooks.py"].after.decode()
+    assert "MIGRATE" not in made and "(pl.Callback)" in made
+    assert "def on_before_optimizer_step(self, trainer, pl_module, optimizer)" in made
+    # With a trial of today beside it, which Determined does not clip by it, that is said.
+    (tmp_path / "today.py").write_text("from hooks import clips\n" + TODAY)
+    files = {f.path.name: f for f in migrate([str(tmp_path)], "lightning").files}
+    assert files["hooks.py"].after.decode().count("# MIGRATE: Lightning calls this") == 1
