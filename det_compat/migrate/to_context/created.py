@@ -63,6 +63,7 @@ _PERIODS = {
 #: What says how a config is trained, beside its searcher.
 _KEPT = (*_PERIODS, "optimizations", "records_per_epoch")
 _SAID = cst.Comment("# each process has to draw the same; another number draws others")
+_SEED = "experiment_seed"
 _SLOTS = "slots_per_trial"
 _UNITS = {"batches": "Batch", "epochs": "Epoch"}
 
@@ -232,6 +233,8 @@ class _Scripts(cst.CSTTransformer):
             asked = (*_KEPT, *(_STEPS if config.batches == _BATCHES else ()))
             later = "".join(f'    "{name}",\n' for name in asked if name not in config.parts)
             start += _LATER.format(config.text, later) if later else ""
+        if _SEED in config.part("reproducibility").parts:
+            start += self._seeded(f'{config.text}["reproducibility"]["{_SEED}"]')
         if (number := self._devices(config, is_changed)) and not self._is_local(given):
             start += f"{on_devices(number)}\n"
         return (
@@ -239,6 +242,13 @@ class _Scripts(cst.CSTTransformer):
             f"    trainer = pytorch.Trainer({trial}({name}), {name})\n"
             f"    trainer.fit({', '.join(fit)})\n"
         )
+
+    def _seeded(self, seed: str) -> str:
+        """What seeds a script as its experiment was seeded: Python, NumPy and torch."""
+        numpy = "np" if "np" not in self._names or "numpy" in self._names else "numpy"
+        imported = "import numpy as np" if numpy == "np" else "import numpy"
+        self._file.imports.new.update(("import random", imported, "import torch"))
+        return f"random.seed({seed})\n{numpy}.random.seed({seed})\ntorch.manual_seed({seed})\n"
 
     def _config(self, node: cst.BaseExpression | None) -> _Config:
         """What a script gives as a config; an empty one if it isn't written out, or in two ways."""

@@ -4,7 +4,9 @@ Callbacks and hyperparameters clipped; ``create_lr_scheduler`` returned a wrappe
 """
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 import libcst as cst
@@ -62,6 +64,29 @@ def clipping(
         # Only some of the configs clip.
         chosen += f'({clip}) if {context}.get_hparams().get("{name}") is not None else '
     return chosen and f"{chosen}None"
+
+
+def hparams_in_code(texts: Collection[bytes]) -> Iterator[dict[str, Any]]:
+    """The hyperparameters that scripts give trials, so far as they tell how gradients are clipped.
+
+    A script that starts experiments has configs of its own, which clip by what is written in it or
+    in a file that it imports.
+    """
+    if any(_STARTS.search(text) for text in texts):
+        yield {}
+        for name in _HPARAMS:
+            if any(_written(name).search(text) for text in texts):
+                yield {name: Const(1.0)}
+
+
+#: What starts an experiment, or hands hyperparameters to a trial.
+_STARTS = re.compile(rb"\bcreate\(|\bExperiment\(|\bcreate_experiment\(|\bpytorch\.init\(")
+
+
+@cache
+def _written(name: str) -> re.Pattern[bytes]:
+    """What gives a hyperparameter a value, as a key, by name, or as an item."""
+    return re.compile(rf"""["']{name}["']\]?\s*[:=,)](?!=)|\b{name}\s*=(?!=)""".encode())
 
 
 def _clip(function: str, value: str, file: File) -> str:

@@ -18,7 +18,11 @@ from det_compat.migrate.configs import configs_of
 from det_compat.migrate.target import Target
 from det_compat.migrate.to_context.data_functions import find_function
 from det_compat.migrate.to_context.families import Families
-from det_compat.migrate.to_context.optimization import may_clip, with_words_of_clipping
+from det_compat.migrate.to_context.optimization import (
+    hparams_in_code,
+    may_clip,
+    with_words_of_clipping,
+)
 from det_compat.migrate.to_context.trial_class import (
     Older,
     in_context_api,
@@ -176,7 +180,8 @@ class Context(Target):
                 found.hyperparameters.space
                 for each in family.relatives
                 for found in configs_of(each.source.path, each.name)
-            ],
+            ]
+            + [*hparams_in_code(self.sources.values())],
             functions={n: find_function(n, path, scope.name, self.analysis) for n in names},
             family=family,
         )

@@ -167,7 +167,9 @@ class Planner:
         if not takes_all:
             # What one class of a family asks the config for is given to each.
             taken = replace(taken, sections=distinct((*taken.sections, *self._asked(scope))))
-        taken = self._given.taken(node.name.value, taken, is_whole=takes_all)
+        optional = self._elsewhere.looked_up
+        name = node.name.value
+        taken = self._given.taken(name, taken, is_whole=takes_all, optional=optional)
         accumulates = self._accumulation(scope)
         if accumulates is not None:
             taken = with_default(taken, BATCHES, accumulates.batches)

@@ -72,6 +72,23 @@ class Elsewhere:
         return [each for each in given if not _FIT.isdisjoint(each)]
 
     @cached_property
+    def looked_up(self) -> frozenset[str]:
+        """The texts that some code asks objects for which need not have them."""
+        found: list[ast.AST] = []
+        for node in (node for tree in self.trees for node in ast.walk(tree)):
+            if isinstance(node, ast.Call) and _name(node.func) in _ASKING:
+                found += node.args[:2]
+            elif isinstance(node, ast.Compare):
+                found.append(node.left)
+            elif isinstance(node, ast.Try):
+                found += [each for line in node.body for each in ast.walk(line)]
+        return frozenset(
+            each.value
+            for each in found
+            if isinstance(each, ast.Constant) and isinstance(each.value, str)
+        )
+
+    @cached_property
     def has_core_contexts(self) -> bool:
         """Whether some file is a script of the Core API."""
         nodes = (node for tree in self.trees for node in ast.walk(tree))
@@ -122,7 +139,14 @@ _CHANCE = re.compile(
     r"(?i)choice|test_split|kfold|xavier|kaiming|\bnn\.init\b|\bnn\.(?!\w+Loss\()\w+\("
 )
 _NAME = re.compile(r"[^\W\d]\w*")
+#: What asks whether something is there.
+_ASKING = ("get", "pop", "setdefault", "getattr", "hasattr")
 _BASES = re.compile(r"(?:@.*\n)*class \w+\(([^)]*)\)")
+
+
+def _name(function: ast.expr) -> str:
+    """The last part of what is called."""
+    return str(getattr(function, "attr", getattr(function, "id", "")))
 
 
 def elsewhere(sources: Iterable[bytes]) -> Elsewhere:

@@ -330,9 +330,21 @@ def _asked(
         params = [each.name.value for each in function.params.params]
         params = params[params[:1] == ["self"] :]
         for place, arg in enumerate(call.args):
-            if arg.value in asking or syntax.code(arg.value) in kept:
+            if arg.value not in asking and syntax.code(arg.value) not in kept:
+                continue
+            if arg.star == "**":
+                yield from _taken_apart(function)
+            elif not arg.star:
                 name = arg.keyword.value if arg.keyword else "".join(params[place : place + 1])
                 yield from _asked_of(name, function)
+
+
+def _taken_apart(function: cst.FunctionDef) -> Iterator[str]:
+    """The keys of a dict that a function takes by ``**`` which need not be there."""
+    params = (*function.params.params, *function.params.kwonly_params)
+    yield from (each.name.value for each in params if each.default is not None)
+    if function.params.star_kwarg is not None:
+        yield from _asked_of(function.params.star_kwarg.name.value, function)
 
 
 def _asked_of(name: str, function: cst.CSTNode) -> Iterator[str]:

@@ -178,6 +178,20 @@ def test_steps_of_pedl_are_batches(tmp_path):
     assert 'pytorch.Batch(config["batches_per_step"]*config["searcher"]' in after
 
 
+def test_a_created_experiment_is_seeded_as_it_was(tmp_path):
+    said = CREATED.replace(
+        '    "data"', '    "reproducibility": {"experiment_seed": 4},\n    "data"'
+    )
+    for to in ("context", "lightning"):
+        (tmp_path / "model_def.py").write_text(trial())
+        after = made(tmp_path, said, to)
+        for function in ("random.seed", "np.random.seed", "torch.manual_seed"):
+            assert f'\n{function}(config["reproducibility"]["experiment_seed"])\n' in after
+        assert "\nimport numpy as np\n" in after and "\nimport torch\n" in after
+        assert "MIGRATE" not in after
+    assert "seed" not in made(tmp_path)
+
+
 def test_data_functions_of_another_name_are_not_found_later(tmp_path):
     after = made(tmp_path, PEDL.replace("=make_data_loaders", "=loaders_of_mine"))
     assert "pedl.Experiment has no counterpart" in after

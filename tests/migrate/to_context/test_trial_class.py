@@ -289,6 +289,27 @@ def test_hyperparameters_clip_where_a_config_has_them(others, clips, tmp_path):
     assert clips in method(rewritten(tmp_path, source, "context"), "train_batch")
 
 
+@pytest.mark.parametrize(
+    ("script", "clips", "otherwise"),
+    [
+        ('CONFIG = {"hyperparameters": {"clip_grad_val": 0.5}}\nExperiment(Trial, CONFIG)', 1, 1),
+        ("hp = dict(clip_grad_val=0.5)\ncreate(config={'hyperparameters': hp})", 1, 1),
+        ('config["hyperparameters"]["clip_grad_val"] = 0.5\ncreate(config=config)', 1, 1),
+        ("create(config={})", 0, 1),
+        ("", 0, 0),
+    ],
+)
+def test_gradients_are_clipped_as_the_config_of_a_script_says(script, clips, otherwise, tmp_path):
+    text = "searcher: {name: single, metric: error, max_steps: 1}\nhyperparameters:\n"
+    (tmp_path / "const.yaml").write_text(f"{text}  clip_grad_l2_norm: 0.5\n")
+    source = OLD.replace('return {"clip": ClipGradsL2Norm(limit)}', "return {}")
+    (tmp_path / "run.py").write_text(f"from model_def import Trial\n{script}\n")
+    made = method(rewritten(tmp_path, source, "context"), "train_batch")
+    assert made.count("clip_grad_value_(") == clips
+    assert made.count("clip_grad_norm_(") == 1
+    assert ('.get("clip_grad_l2_norm")' in made) is bool(otherwise)
+
+
 def test_a_trial_of_two_generations_is_refused(tmp_path):
     (tmp_path / "model_def.py").write_text(
         OLD.replace("context = context", "model = context.wrap_model(torch.nn.Linear(2, 1))")

@@ -28,15 +28,19 @@ class GivenInScripts:
     made: frozenset[str]
     given_more: frozenset[str]
 
-    def taken(self, trial: str, arguments: Arguments, *, is_whole: bool) -> Arguments:
+    def taken(
+        self, trial: str, arguments: Arguments, *, is_whole: bool, optional: Collection[str]
+    ) -> Arguments:
         """The parameters of a trial, which a script gives all that its context has.
 
-        One that is given more, and asks for none of that, has no use for it.
+        One that is given more, and asks for none of that, has no use for it. ``optional`` are the
+        names that code looks up which need not be there.
         """
         if trial not in self.made:
             is_asked = arguments.types or arguments.asks or arguments.sections or not is_whole
             is_idle = trial in self.given_more and not is_asked
             return replace(arguments, is_open=False) if is_idle else arguments
+        arguments = self._without_values(arguments, optional)
         # What a script does not give, its trial asks for elsewhere, if at all.
         found = {name: of for name, of in arguments.types.items() if name in arguments.defaults}
         given = {*self.always, *arguments.settings}
@@ -46,6 +50,23 @@ class GivenInScripts:
         if is_told and is_same:
             return arguments
         return replace(arguments, types=arguments.types if is_same else found, is_open=True)
+
+    def _without_values(self, arguments: Arguments, optional: Collection[str]) -> Arguments:
+        """The parameters without values of configs that a script's trial would find it has."""
+        lacking = [
+            name
+            for name, value in arguments.defaults.items()
+            if arguments.asks and name in arguments.types and value is not None
+            if name not in self.always and (name in optional or name not in arguments.needs)
+        ]
+        types = {name: arguments.types[name] for name in lacking}
+        types = {name: of if of == "Any" else f"{of} | None" for name, of in types.items()}
+        return replace(
+            arguments,
+            types={**arguments.types, **types},
+            defaults={**arguments.defaults, **dict.fromkeys(lacking)},
+            absent=arguments.absent.union(lacking),
+        )
 
 
 def given_in_scripts(

@@ -167,3 +167,23 @@ def test_what_is_compared_with_none_is_a_hyperparameter_where_it_is_none(
     module = loaded(tmp_path, made).Trial(global_batch_size=4)
     assert ("start" in module.hparams) is is_kept
     assert not module.loaded
+
+
+@pytest.mark.parametrize(
+    ("params", "body", "there", "lacking"),
+    [
+        ("self, opt, **rest", "rest.get('depth', 1)", ["depth"], ["b2"]),
+        ("self, opt, depth=1, **rest", "print(rest)", ["depth"], ["b2"]),
+        ("self, opt, *, depth=1, **_", "print(depth)", ["depth"], ["b2"]),
+    ],
+)
+def test_what_a_method_takes_apart_is_read_of_it(params, body, there, lacking, tmp_path):
+    (tmp_path / "const.yaml").write_text(CONFIG.format(", opt: {lr: 0.1}"))
+    taking = f"    def take({params}):\n        print(opt.get('b2'))\n        {body}\n\n"
+    lines = "        self.hp = context.get_hparams()\n        self.take(**self.hp)\n"
+    source = trial(
+        (KEPT, KEPT + lines), ("    def build_training", f"{taking}    def build_training")
+    )
+    made = method(rewritten(tmp_path, source), "__init__")
+    assert all(f"{name}: Any = None" in made for name in there)
+    assert not any(f"{name}:" in made for name in lacking)

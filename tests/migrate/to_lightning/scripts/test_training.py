@@ -837,6 +837,38 @@ def test_a_trial_takes_what_its_script_gives(hparams: str, is_open: bool, tmp_pa
 
 
 @pytest.mark.parametrize(
+    ("given", "momentum", "width"),
+    [
+        ('{"global_batch_size": 4, "width": 2}', "float | None = None", "int = 2"),
+        ('{"global_batch_size": 4, "width": 2, "momentum": 0.5}', "float = 0.9", "int = 2"),
+        ("json.load(open(path))", "float | None = None", "int = 2"),
+    ],
+)
+def test_what_a_script_may_not_give_is_not_what_a_config_says(
+    given: str, momentum: str, width: str, tmp_path: Path
+) -> None:
+    before = f"""
+    def main(path):
+        with pytorch.init(hparams={given}) as context:
+            trainer = pytorch.Trainer(Trial(context), context)
+            trainer.fit(max_length=pytorch.Epoch(1))
+    """
+    (tmp_path / "const.yaml").write_text(
+        "entrypoint: model_def:Trial\n"
+        "searcher: {name: single, metric: loss, max_length: {batches: 1}}\n"
+        "hyperparameters: {global_batch_size: 4, width: 2, momentum: 0.9}\n"
+    )
+    asking = (
+        "self.context = context\n",
+        "self.context = context\n        hp = context.get_hparams()\n"
+        '        print(hp["width"], hp.get("momentum", 0.0))\n',
+    )
+    made = rewritten(tmp_path, f"{HEAD}{trial(asking)}\n\n{textwrap.dedent(before)}")
+    assert f"momentum: {momentum}" in made and f"width: {width}" in made
+    assert ("ignore=absent" in made) is ("None" in momentum)
+
+
+@pytest.mark.parametrize(
     ("given", "lengths", "flags"),
     [
         (
