@@ -11,10 +11,11 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Finding:
-    """What is not in order: the statement that it is about, and why."""
+    """What is not in order: the statement that it is about, and why; or a note, which it is."""
 
     line: int
     message: str
+    is_note: bool = False
 
 
 @dataclass(frozen=True)

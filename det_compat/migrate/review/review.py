@@ -99,12 +99,14 @@ def _with_comments(result: FileResult, text: Text, found: Sequence[Finding]) -> 
     above: dict[int, dict[str, None]] = {}
     for each in found:
         start = max((line for line in begins if line <= each.line), default=1)
-        above.setdefault(start, {})[each.message] = None
+        said = f"# {each.message}" if each.is_note else comment(each.message)
+        above.setdefault(start, {})[said] = None
     for start in sorted(above, reverse=True):
         line = lines[start - 1]
         if start > 1 and MARK in lines[start - 2]:
             # Somebody has to look at this statement already.
             continue
         indent = line[: len(line) - len(line.lstrip())]
-        lines[start - 1 : start - 1] = [f"{indent}{comment(each)}\n" for each in above[start]]
+        new = [f"{indent}{each}\n" for each in above[start]]
+        lines[start - 1 : start - 1] = [each for each in new if each != lines[start - 2]]
     return FileResult(result.path, result.before, "".join(lines).encode(), trials=result.trials)

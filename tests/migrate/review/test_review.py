@@ -400,6 +400,14 @@ def test_what_was_right_before_is_looked_at(
             ],
             id="what only checkpoints of Determined have",
         ),
+        pytest.param(
+            "class T: ...\n",
+            "class T(pl.LightningModule): ...\n",
+            "old = torch.load('/runs/1/state_dict.pth')\nnet.load(old['models_state_dict'][0])\n"
+            "net.load(torch.load('state_dict.pth')['models_state_dict'][0])\n",
+            [],
+            id="a checkpoint that is there stays what it is",
+        ),
     ],
 )
 def test_other_files_are_looked_at(

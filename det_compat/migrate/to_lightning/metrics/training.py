@@ -13,6 +13,7 @@ from det_compat.migrate.to_lightning.plan import TrialPlan
 from det_compat.migrate.to_lightning.reducers.metrics import guarded, log, reset
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.elsewhere import Elsewhere
+from det_compat.migrate.tree.file import Lines
 from det_compat.migrate.tree.symbols import Symbols
 from det_compat.migrate.tree.trial_attributes import VALIDATING, reachable
 
@@ -61,7 +62,8 @@ def _apart(
     own = syntax.methods(node)
     init = own.get("__init__")
     trains, validates = reachable(own, "train_batch"), reachable(own, *VALIDATING)
-    for line in syntax.body_of(init) if init is not None else ():
+    made = [*syntax.find(init, cst.SimpleStatementLine)] if init is not None else []
+    for line in made:
         call, target = syntax.call_of(line), syntax.target_of(line) or ""
         if init is None or call is None or symbols.method(call) not in _WRAPPING:
             continue
@@ -69,22 +71,55 @@ def _apart(
         users = {name for name, method in own.items() if syntax.has_attribute(method, attribute)}
         training = users & {*trains}
         is_shared = bool(training & {*validates}) or not users <= {*trains, *validates, "__init__"}
+        # Where it is made under a condition, it may be None before, or else.
+        without = [each for each in made if _sets(each, target, "None")]
         # Whatever else knows of it, such as a callback, would know one of the two.
         inside = sum(n.attr.value == attribute for n in syntax.find(node, cst.Attribute))
-        once = sum(n.attr.value == attribute for n in syntax.find(init, cst.Attribute)) == 1
-        is_known = once and inside == used.count(attribute) and f"{_PREFIX}{attribute}" not in used
+        here = sum(n.attr.value == attribute for n in syntax.find(init, cst.Attribute))
+        is_known = inside == used.count(attribute) and f"{_PREFIX}{attribute}" not in used
         if target == attribute or not training or is_shared or not is_known:
             continue
         methods = {f"{syntax.self_name(init)}.{name}" for name in own}
-        if (lines := _two(line, call, attribute, symbols, {*functions, *methods})) is None:
+        lines = _two(line, call, attribute, symbols, {*functions, *methods})
+        if lines is None or here != 1 + len(without) or not _is_made_once(init, line):
             continue
-
-        body = [each for old in syntax.body_of(init) for each in (lines if old is line else [old])]
-        made = syntax.with_body(init, body)
-        parts = (made if part is init else part for part in syntax.body_of(node))
+        both = {id(line): lines}
+        for each in without:
+            training_one = syntax.replaced(
+                each, target, f"{target[: -len(attribute)]}{_PREFIX}{attribute}"
+            )
+            both[id(each)] = [each, training_one.with_changes(leading_lines=[])]
+        changed = _with_lines(init, both)
+        parts = (changed if part is init else part for part in syntax.body_of(node))
         node = syntax.with_body(node, [_training(p, training, attribute) for p in parts])
         return _apart(node, symbols, used, functions)
     return node
+
+
+def _sets(line: cst.SimpleStatementLine, target: str, value: str) -> bool:
+    small = syntax.simple(line)
+    if not isinstance(small, cst.Assign) or len(small.targets) > 1:
+        return False
+    return syntax.target_of(line) == target and syntax.code(small.value) == value
+
+
+def _is_made_once(init: cst.FunctionDef, line: cst.SimpleStatementLine) -> bool:
+    """Whether a statement is one of ``__init__`` itself, or below conditions alone."""
+    kinds = (cst.For, cst.While, cst.Try, cst.With, cst.FunctionDef, cst.ClassDef)
+    around = (n for kind in kinds for each in syntax.body_of(init) for n in syntax.find(each, kind))
+    return all(line is not each for n in around for each in syntax.find(n, cst.SimpleStatementLine))
+
+
+def _with_lines(
+    init: cst.FunctionDef, lines: Mapping[int, Sequence[cst.BaseStatement]]
+) -> cst.FunctionDef:
+    """The method with some of its statements as others."""
+
+    def made(line: cst.SimpleStatementLine) -> Lines:
+        found = lines.get(id(line))
+        return line if found is None else cst.FlattenSentinel([*found])
+
+    return syntax.each(init, cst.SimpleStatementLine, made)
 
 
 def _training(
@@ -160,8 +195,8 @@ def training_hooks(
     for reducer in plan.own.training_reducers:
         is_twin = reducer.attribute.removeprefix(_PREFIX) in both and reducer.name is None
         prefix = _PREFIX if is_twin else ""
-        lines.append(guarded(reducer, log(reducer, reducer.made_by in odd, prefix)))
-        lines.append(guarded(reducer, reset(reducer)))
+        logged = log(reducer, reducer.made_by in odd, prefix)
+        lines.append(guarded(reducer, f"{logged}\n{reset(reducer)}"))
     text = "\n".join(lines)
     return [syntax.method(f"def {_HOOK}(self):\n{text}\n")] if lines else []
 

@@ -198,6 +198,36 @@ def test_training_gets_a_reducer_of_its_own(name, logged, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("before", "after", "is_known"),
+    [
+        ("        self.mean = None\n        if context.get_hparam('m'):\n    ", "", True),
+        (
+            "        if context.get_hparam('m'):\n    ",
+            "        else:\n            self.mean = None\n",
+            True,
+        ),
+        ("        self.mean = Mean()\n        if context.get_hparam('m'):\n    ", "", False),
+        ("        for _ in range(2):\n    ", "", False),
+    ],
+    ids=["none before", "none else", "another before", "loop"],
+)
+def test_training_gets_one_where_there_may_be_none(before, after, is_known, tmp_path):
+    line = '        self.mean = context.wrap_reducer(Mean(), name="mean")\n'
+    update = EVALUATED[1].replace(
+        "        self", "        if self.mean is not None:\n            self", 1
+    )
+    change = (line, f"{before}{line}{after}")
+    made = rewritten(tmp_path, shared(change, (EVALUATED[1], update)))
+    assert ("MIGRATE" not in made) is is_known
+    if is_known:
+        assert made.count("            self.train_mean = Mean()\n") == 1
+        assert made.count("self.train_mean = None\n") == 1
+        hook = method(made, "on_train_epoch_end")
+        assert hook.count('if getattr(self, "train_mean", None) is not None:') == 1
+        assert hook.endswith("        self.train_mean.reset()")
+
+
+@pytest.mark.parametrize(
     "reducer", ["len", "sum_of", "np.median", "lambda values: values[0]", "self.most"]
 )
 def test_a_function_reduces_training_and_validations_apart(reducer, tmp_path):
