@@ -14,6 +14,7 @@ _ENTRYPOINTS = {
     "make_data_loaders": "data_loaders_function",
     "download_data": "download_data_function",
 }
+_PACKAGE = "__init__.py"
 
 
 @dataclass(frozen=True)
@@ -48,21 +49,55 @@ def find_function(name: str, path: Path, trial: str, analysis: Analysis) -> Data
     functions = config.entrypoint.functions if config and config.entrypoint else {}
     named = functions.get(_ENTRYPOINTS[name])
     if named is not None:
-        module, _, function = named.partition(":")
-        return _in_file(function, path.parent / f"{module.replace('.', '/')}.py", path, analysis)
+        return _unless_imported(_of_config(named, path, analysis), path, analysis)
     own = _in_file(name, path, path, analysis)
     if own is not None:
         return own
     # A package imports its trial, and cannot be imported by the file that has this.
-    others = (file for file in sorted(path.parent.glob("*.py")) if file.name != "__init__.py")
+    others = (file for file in sorted(path.parent.glob("*.py")) if file.name != _PACKAGE)
     beside = [file for file in others if file != path]
     found = [made for file in beside if (made := _in_file(name, file, path, analysis))]
-    if len(found) != 1:
-        return None
     # A package may be imported by a name that its folder does not have here.
+    return _unless_imported(found[0], path, analysis) if len(found) == 1 else None
+
+
+def _unless_imported(
+    found: DataFunction | None, path: Path, analysis: Analysis
+) -> DataFunction | None:
+    """The function without the statement that imports it, where the file has one."""
     code = analysis.code(path)
     names = {line.node.asname or line.node.name for line in code.imports} if code else set()
-    return replace(found[0], statement="") if name in names else found[0]
+    is_there = found is not None and found.name in names
+    return replace(found, statement="") if found is not None and is_there else found
+
+
+def _of_config(named: str, path: Path, analysis: Analysis) -> DataFunction | None:
+    """The function that a config names, which is imported from where it is defined.
+
+    A config lies in a folder above the trial, or in its own; a package that has the function may
+    import the trial by itself.
+    """
+    module, _, function = named.partition(":")
+    parts = module.split(".")
+    for folder in path.parents:
+        for file in (folder.joinpath(*parts).with_suffix(".py"), folder.joinpath(*parts, _PACKAGE)):
+            code = analysis.code(file) or analysis.code(file.resolve())
+            if code is None:
+                continue
+            scope = _function(function, code.module) or _imported(function, code, analysis)
+            if scope is None:
+                return None
+            home, here = scope.source.path.resolve(), path.parent.resolve()
+            beside = next((f for f in (home, file) if f.resolve().parent == here), file)
+            if beside.resolve().parent == here and beside.name != _PACKAGE:
+                return _in_file(scope.name, path.parent / beside.name, path, analysis)
+            if home == here / _PACKAGE or not home.is_relative_to(folder.resolve()):
+                return None
+            names = home.relative_to(folder.resolve()).with_suffix("").parts
+            dotted = ".".join(names[:-1] if names[-1] == "__init__" else names)
+            statement = f"from {dotted} import {scope.name}"
+            return DataFunction(scope.name, statement, _required_of(scope))
+    return None
 
 
 def _in_file(name: str, file: Path, path: Path, analysis: Analysis) -> DataFunction | None:
@@ -105,6 +140,10 @@ def _is_inside_package(path: Path, analysis: Analysis) -> bool:
 
 def _module(file: Path, path: Path) -> str:
     return ".".join(file.relative_to(path.parent).with_suffix("").parts)
+
+
+def _required_of(scope: Scope) -> tuple[str, ...]:
+    return _required(scope.node) if isinstance(scope.node, ast.FunctionDef) else ()
 
 
 def _required(node: ast.FunctionDef) -> tuple[str, ...]:

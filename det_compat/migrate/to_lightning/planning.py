@@ -146,7 +146,8 @@ class Planner:
         named = map(self._files.get, self._analysis.imported(path))
         helpers = [each for each in named if each and each.symbols and not each.trials]
         # A mixin has no parameters: what it asks for is the trial's that it is in front of.
-        takes_all = is_root and not has_heirs and all(map(self._is_plain_mixin, parents))
+        is_known = all(self._is_plain_mixin(each, node, source.symbols) for each in parents)
+        takes_all = is_root and not has_heirs and is_known
         mixed = [self._files[self._paths[each]] for each in parents if takes_all]
         around = {id(each): each for each in (source, *mixed, *helpers)}
         configs = configs_of(path, node.name.value) if takes_all else []
@@ -276,15 +277,12 @@ class Planner:
         asked = {*taken.types, *taken.needs}
         return same_names(scope, self._hierarchy, known, self._elsewhere.made, asked)
 
-    def _is_plain_mixin(self, scope: Scope) -> bool:
-        """Whether a class has neither bases in the project nor an ``__init__``, and is no trial."""
+    def _is_plain_mixin(self, scope: Scope, trial: cst.ClassDef, symbols: Symbols) -> bool:
+        """Whether a class in front of a trial is no trial, has no bases, and gets no context."""
         node, _ = self._class(scope)
-        is_alone = len(self._hierarchy.ancestors(scope)) == 1
-        return (
-            is_alone
-            and not self._hierarchy.is_trial(scope)
-            and "__init__" not in syntax.methods(node)
-        )
+        if len(self._hierarchy.ancestors(scope)) > 1 or self._hierarchy.is_trial(scope):
+            return False
+        return "__init__" not in syntax.methods(node) or _makes_bases(trial, symbols)
 
     @cached_property
     def _sections(self) -> dict[Path, tuple[str, ...]]:
@@ -313,3 +311,12 @@ class Planner:
             calls_batch_methods(each.tree, of_trials=bool(each.trials))
             for each in self._files.values()
         )
+
+
+def _makes_bases(trial: cst.ClassDef, symbols: Symbols) -> bool:
+    """Whether a trial's ``__init__`` calls that of its bases with what it says, and no context."""
+    init = syntax.methods(trial).get("__init__")
+    calls = [*syntax.find(init, cst.Call)] if init is not None else []
+    made = [call for call in calls if syntax.code(call.func).endswith(".__init__")]
+    given = [arg for call in made for arg in call.args]
+    return bool(made) and not any(arg.star or symbols.is_context(arg.value) for arg in given)

@@ -257,6 +257,46 @@ def test_functions_of_another_file(tmp_path):
     assert data.after.decode().startswith("from torch.utils.data import DataLoader\n")
 
 
+@pytest.mark.parametrize(
+    ("function", "package", "statement"),
+    [
+        ("net:make_data_loaders", "from .data import make_data_loaders\n", "from .data import"),
+        ("net.data:make_data_loaders", "", "from .data import"),
+        ("net.trial:make_data_loaders", "", ""),
+        ("loaders:make_two", "", "from loaders import make_two\n"),
+        ("net.deep.data:make_two", "", "from net.deep.data import make_two\n"),
+        ("net:make_data_loaders", "def make_data_loaders(c, h): ...\n", None),
+        ("net:make_data_loaders", "", None),
+    ],
+)
+def test_functions_that_a_config_names_in_a_package(function, package, statement, tmp_path):
+    net = tmp_path / "net"
+    (net / "deep").mkdir(parents=True)
+    data, model = STANDARD.split("class Net(")
+    (net / "data.py").write_text(data)
+    (net / "losses.py").write_text("SCALE = 1\n")
+    (net / "__init__.py").write_text(f"{package}from .trial import Trial\n")
+    two = data.replace("make_data_loaders", "make_two")
+    (tmp_path / "loaders.py").write_text(two)
+    (net / "deep/data.py").write_text(two)
+    (tmp_path / "look.py").write_text("import loaders\nimport net\nimport net.deep.data\n")
+    header = "import pedl\nimport torch\nfrom pedl.frameworks.pytorch import PyTorchTrial\n"
+    header = data if statement == "" else header
+    trial = f"{header}from .losses import SCALE\n\n\nclass Net({model}"
+    (net / "trial.py").write_text(trial.replace("error_rate(predictions, labels)", "SCALE"))
+    (tmp_path / "const.yaml").write_text(
+        "hyperparameters: {lr: 0.1, width: 3, scale: 2}\n"
+        "searcher: {name: single, metric: error, max_steps: 1}\n"
+        f"entrypoints: {{trial_class: 'net:Trial', data_loaders_function: '{function}'}}\n"
+    )
+    files = {file.path: file for file in migrate([str(tmp_path)], "lightning").files}
+    made = files[net / "trial.py"].after.decode()
+    assert ("# MIGRATE: it has no data" in made) is (statement is None)
+    if statement is not None:
+        name = function.partition(":")[2]
+        assert statement in made and f"{name}(" in method(made, "loaders")
+
+
 def test_data_that_the_trials_file_has_from_another(tmp_path):
     text = "from pedl.frameworks.pytorch.data import DataLoader\n\n\ndef make(c, h):\n"
     (tmp_path / "loaders.py").write_text(f"{text}    return DataLoader([]), DataLoader([])\n")

@@ -203,8 +203,15 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> list[c
     # A class that does not call the __init__ of its base still must not.
     if plan.is_root and plan.other_bases in (OtherBases.INITIALIZED, OtherBases.UNKNOWN):
         # super() is another base here, whose __init__ is called where it was.
-        saved = "" if any("super" in syntax.names_in(line) for line in lines) else _all(init.params)
-        text = f"pl.LightningModule.__init__({own})\n{own}.save_hyperparameters({saved})\n"
+        is_found = any("super" in syntax.names_in(line) for line in lines)
+        saved = _left_out(init, plan, file) if is_found else _all(init.params)
+        absent = _absent(init, plan)
+        if absent and not is_found:
+            items = f"{saved}.items() if name not in absent"
+            saved = f"{{name: value for name, value in {items}}}"
+        said = _LEFT_OUT if OF_CLI[0] in saved else ""
+        text = f"pl.LightningModule.__init__({own})\n{absent}{said}"
+        text += f"{own}.save_hyperparameters({saved})\n"
     elif plan.is_root:
         # Given as one dict, they are what the module has.
         names = [p.name.value for p in (*init.params.params, *init.params.kwonly_params)]

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from det_compat.shared.importing import load_file
 from tests.migrate.rewriting import method, rewritten, trial
 
 UNUSED_SAID = '# several devices need pl.Trainer(strategy="ddp_find_unused_parameters_true")\n'
@@ -34,7 +35,7 @@ def head(made: str, name: str) -> str:
             "super().__init__(3)",
             """\
 class Trial(Counting, pl.LightningModule):
-    def __init__(self, **hparams: Any):
+    def __init__(self, *, global_batch_size: int):
         pl.LightningModule.__init__(self)
         self.save_hyperparameters()
         super().__init__(3)
@@ -45,9 +46,9 @@ class Trial(Counting, pl.LightningModule):
             "Counting.__init__(self, 3)",
             """\
 class Trial(Counting, pl.LightningModule):
-    def __init__(self, **hparams: Any):
+    def __init__(self, *, global_batch_size: int):
         pl.LightningModule.__init__(self)
-        self.save_hyperparameters(hparams)
+        self.save_hyperparameters(dict(global_batch_size=global_batch_size))
         Counting.__init__(self, 3)
 """,
             id="by name, where Lightning finds no arguments",
@@ -61,6 +62,29 @@ def test_a_mixin_in_front_is_initialized_as_it_was(before: str, after: str, tmp_
     # The mixin is a plain class for whoever else uses it.
     assert head(made, "Counting") == MIXIN.partition("\n\n")[0]
     assert "MIGRATE" not in made
+
+
+@pytest.mark.parametrize("before", ["super().__init__(3)", "Counting.__init__(self, 3)"])
+def test_what_a_script_may_not_give_is_no_hyperparameter_behind_a_mixin(before, tmp_path):
+    (tmp_path / "const.yaml").write_text(
+        "entrypoint: model_def:Trial\n"
+        "searcher: {name: single, metric: loss, max_length: {batches: 1}}\n"
+        "hyperparameters: {global_batch_size: 4, width: 3}\n"
+    )
+    asking = "\n        print(context.get_hparams().get('width', 1))"
+    changes = ("class Trial(PyTorchTrial)", MIXIN), ("self.context = context", before + asking)
+    script = (
+        "\n\ndef main():\n"
+        "    with determined.pytorch.init(hparams={'global_batch_size': 4}) as context:\n"
+        "        trainer = determined.pytorch.Trainer(Trial(context), context)\n"
+        "        trainer.fit(max_length=determined.pytorch.Epoch(1))\n"
+    )
+    made = rewritten(tmp_path, "import determined.pytorch\n" + trial(*changes) + script)
+    assert "MIGRATE" not in made and "width: int | None = None" in made
+    (tmp_path / "made.py").write_text(made)
+    module = load_file(tmp_path / "made.py")
+    assert dict(module.Trial(global_batch_size=2).hparams) == {"global_batch_size": 2}
+    assert dict(module.Trial(width=1).hparams) == {"global_batch_size": 4, "width": 1}
 
 
 def test_a_mixin_is_given_the_context_by_name(tmp_path: Path) -> None:
