@@ -46,6 +46,7 @@ class Family:
         is_mixin: whether it is no trial and its ``__init__``, if any, takes nothing of one.
         keeps_context: whether the ``__init__`` of a base keeps the context, or what is made of it.
         clip: the method by which each class clips gradients; ``""`` if the one that trains does.
+        keeps_clipping: whether callbacks clip as no method can say: they go on as callbacks.
         extends: whether an heir adds to ``train_batch`` of its base.
         steps_apart: whether the LR schedulers of its classes have different step modes, all known.
         problem: why it stays as it was.
@@ -59,6 +60,7 @@ class Family:
     is_mixin: bool = False
     keeps_context: bool = False
     clip: str = ""
+    keeps_clipping: bool = False
     extends: bool = False
     steps_apart: bool = False
     problem: str = ""
@@ -132,7 +134,8 @@ class Families:
                 and not self._is_mixin(base, relatives[base])
                 for base in bases
             ),
-            clip=self._clip([*relatives.values()]),
+            clip=(clip := self._clip([*relatives.values()])),
+            keeps_clipping=not clip and _clips_apart(relatives.values()),
             extends=any(_EXTENDS.search(syntax.code(each)) for each in relatives.values()),
             steps_apart=_step_apart([*map(syntax.methods, relatives.values())]),
             problem=self._problem(relatives) if len(relatives) > 1 else "",
@@ -162,9 +165,6 @@ class Families:
                 return _TOO_EARLY.format(scope.name)
             if _ASKS_BASE.search(syntax.code(node)):
                 return f"{scope.name} calls create_lr_scheduler of its base"
-        nodes = [*relatives.values()]
-        if _clips_apart(nodes) and not self._clip(nodes):
-            return "it clips gradients in another class than it trains in"
         return ""
 
     def _clip(self, nodes: Sequence[cst.ClassDef]) -> str:

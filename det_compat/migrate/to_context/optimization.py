@@ -209,9 +209,14 @@ def with_words_of_clipping(tree: cst.Module, file: File) -> cst.Module:
     )
 
 
-def without_clipping(build: cst.FunctionDef, file: File) -> cst.FunctionDef | None:
-    """The method ``build_callbacks`` without what clips; None if it would build nothing."""
-    entries = _entries(build, file)
+def without_clipping(
+    build: cst.FunctionDef, file: File, *, is_kept: bool
+) -> cst.FunctionDef | None:
+    """The method ``build_callbacks`` without what clips, unless that is kept.
+
+    None if it would build nothing.
+    """
+    entries = [] if is_kept else _entries(build, file)
     if not entries:
         calls = syntax.find(build.body, cst.Call)
         clips = any(file.symbols.path(call.func) in _CALLBACKS for call in calls)

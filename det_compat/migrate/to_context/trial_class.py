@@ -100,7 +100,7 @@ def problem_of(node: cst.ClassDef, file: File, older: Older) -> str:
     missing = [name for name in needed if name not in own] if older.family.wraps else []
     if older.family.problem:
         return older.family.problem
-    if older.family.clip and _clips_otherwise(node, file, older):
+    if _clips_otherwise(node, file, older):
         return "it clips gradients in another class than it trains in"
     if missing:
         return f"{', '.join(missing)} of this trial is in no class that was read"
@@ -116,12 +116,15 @@ def problem_of(node: cst.ClassDef, file: File, older: Older) -> str:
 
 
 def _clips_otherwise(node: cst.ClassDef, file: File, older: Older) -> bool:
-    """Whether a class clips by hyperparameters, or by callbacks that are not known."""
+    """Whether a class of several clips by hyperparameters, or by callbacks that are not known."""
+    by_hparams = bool(clipping(None, older.hparams, "self.context", file))
+    if not older.family.clip:
+        return by_hparams and older.family.keeps_clipping
     raw = [each for each in older.family.nodes if each.name.value == node.name.value]
     build = syntax.methods(node).get("build_callbacks")
     is_known = bool(clipping(build, (), "self.context", file))
     is_said = any(clips(syntax.methods(each)) for each in raw)
-    return is_said != is_known or bool(clipping(None, older.hparams, "self.context", file))
+    return is_said != is_known or by_hparams
 
 
 class _Rewriting:
@@ -144,8 +147,9 @@ class _Rewriting:
         self._mode = next(n for n in ("step_mode", "scheduler_step_mode") if n not in taken)
         self._loaders = next(n for n in ("loaders", "data_loaders") if n not in taken)
         self._clip = f"self.{self._family.clip}" if self._family.clip else ""
-        build = self._own.get("build_callbacks")
-        self._clip = self._clip or clipping(build, older.hparams, "self.context", file)
+        if not self._clip and not self._family.keeps_clipping:
+            build = self._own.get("build_callbacks")
+            self._clip = clipping(build, older.hparams, "self.context", file)
 
     @property
     def _names(self) -> dict[str, str]:
@@ -272,7 +276,8 @@ class _Rewriting:
             # The contract asked for this method, and nothing calls it: loaders know their size.
             return []
         if name == "build_callbacks":
-            kept = without_clipping(line, self._file)
+            is_kept = self._family.keeps_clipping
+            kept = without_clipping(line, self._file, is_kept=is_kept)
             return [] if kept is None else [kept]
         return [line]
 

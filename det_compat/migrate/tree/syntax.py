@@ -20,6 +20,7 @@ _Change: TypeAlias = Callable[
     [_Node], cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.BaseStatement]
 ]
 
+_OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
 #: The sign between a keyword and its value.
 EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 
@@ -32,7 +33,25 @@ def code(node: cst.CSTNode) -> str:
 
 @lru_cache(maxsize=1 << 15)
 def _code(node: cst.CSTNode) -> str:
-    return cst.Module([]).code_for_node(node)
+    text = cst.Module([]).code_for_node(node)
+    # What goes on in the next line, as it may in brackets, could not do so where the text comes.
+    return _on_its_own(text) if "\n" in text and isinstance(node, cst.BaseExpression) else text
+
+
+def _on_its_own(text: str) -> str:
+    """The text of an expression with no end of a line outside its own brackets."""
+    lines, depth = text.splitlines(keepends=True), 0
+    ends: list[tuple[int, int]] = []
+    for token in tokenize.generate_tokens(io.StringIO(f"({text})").readline):
+        depth += (token.string in _OPENING) - (token.string in _CLOSING)
+        if token.type == tokenize.COMMENT and depth == 1:
+            return f"({text})"
+        if token.type == tokenize.NL and depth == 1:
+            ends.append(token.start)
+    for row, _ in reversed(ends):
+        rest = lines.pop(row).lstrip()
+        lines[row - 1] = lines[row - 1].rstrip() + ("" if rest.startswith(".") else " ") + rest
+    return "".join(lines)
 
 
 @lru_cache(maxsize=1 << 10)

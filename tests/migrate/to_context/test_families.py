@@ -279,10 +279,6 @@ class Other(Base):
     ("more", "said"),
     [
         (SCHEDULER, "Trial calls create_lr_scheduler of its base"),
-        (
-            CALLBACKS.replace("}", ', "more": determined.pytorch.ClipGradsL2Value(1.0)}'),
-            "it clips gradients in another class than it trains in",
-        ),
         (OTHER, "Other, which has the same base, is no such trial"),
     ],
 )
@@ -337,6 +333,33 @@ def test_heirs_may_add_to_the_train_batch_of_their_base(tmp_path):
 
 def test_an_heir_that_clips_by_what_is_not_known_is_marked(tmp_path):
     _, heir = of_family(tmp_path, HEIR + CALLBACKS)
+    assert "# MIGRATE: it clips gradients in another class than it trains in" in heir
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        'cbs = super().build_callbacks()\n        cbs["clip"] = ClipGradsL2Value(0.01)\n'
+        "        return cbs\n",
+        'return {"a": ClipGradsL2Value(1.0), "b": ClipGradsL2Value(0.01)}\n',
+        'return {"clip": ClipGradsL2Value(0.01)} if self.hparams else {}\n',
+    ],
+)
+def test_an_heir_that_clips_as_no_method_says_does_so_by_its_callbacks(build, tmp_path):
+    more = f"\n    def build_callbacks(self):\n        {build}"
+    source = HEIR.replace(
+        "import torch\n", "import torch\nfrom determined.pytorch import ClipGradsL2Value\n", 1
+    )
+    _, heir = of_family(tmp_path, source + more)
+    assert heir.count("# MIGRATE: Determined has not called what clips here since 0.12.13") == 1
+    base, heir = of_family(tmp_path, source + more, to="lightning")
+    assert "MIGRATE" not in base + heir
+    assert "class ClipGradsL2Value(pl.Callback):" in heir and "clip_grad" not in base
+    (tmp_path / "const.yaml").write_text(
+        "searcher: {name: single, metric: error, max_steps: 1}\n"
+        "hyperparameters: {clip_grad_val: 0.5}\n"
+    )
+    _, heir = of_family(tmp_path, source + more, to="lightning")
     assert "# MIGRATE: it clips gradients in another class than it trains in" in heir
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 
 import libcst as cst
+import pytest
 
 from det_compat.migrate.tree import syntax
 
@@ -97,3 +98,21 @@ def test_code_of_several_lines_is_put_at_the_depth_of_its_line():
     assert "\n".join(lines) in syntax.code(made)
     plain = "def go(self):\n    return f(\n        1,\n    )\n"
     assert syntax.code(syntax.method(plain)).strip() == plain.strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "alone"),
+    [
+        ("(a\n   if b\n   else c)", "a if b else c"),
+        ("(torch\n  .optim\n  .SGD)", "torch.optim.SGD"),
+        ("(f(a,\n  b)\n + g)", "f(a,\n  b) + g"),
+        ("(a  # why\n + b)", "(a  # why\n + b)"),
+        ('("""a\nb"""\n + c)', '"""a\nb""" + c'),
+        ("(a +\n\n  b)", "a + b"),
+    ],
+)
+def test_the_text_of_an_expression_can_stand_anywhere(text, alone):
+    inner = cst.parse_expression(text).with_changes(lpar=[], rpar=[])
+    assert syntax.code(inner) == alone
+    assert syntax.code(cst.parse_expression(text)) == text
+    compile(f"x = {alone}\n", "", "exec")
