@@ -233,7 +233,8 @@ class Lightning(Target):
 
     def _plans_of(self, path: Path) -> dict[str, TrialPlan]:
         scopes = self._read[path].trials if path in self._read else ()
-        return {scope.name: self._planner.plans[scope] for scope in scopes}
+        plans = self._planner.plans
+        return {scope.name: plans[scope] for scope in scopes if scope in plans}
 
     def _meant(self, path: Path) -> dict[str, TrialPlan]:
         """The trial classes by name, as a file means them: its own, what it imports, others."""

@@ -20,6 +20,7 @@ _Change: TypeAlias = Callable[
     [_Node], cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.BaseStatement]
 ]
 
+_PRIMARY = (cst.Attribute, cst.Call, cst.Subscript)
 _OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
 #: The sign between a keyword and its value.
 EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
@@ -28,11 +29,14 @@ EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 def code(node: cst.CSTNode) -> str:
     """The text of a node."""
     # Most of what is asked is a plain name.
-    return node.value if type(node) is cst.Name and not node.lpar else _code(node)
+    return node.value if type(node) is cst.Name else _code(node)
 
 
 @lru_cache(maxsize=1 << 15)
 def _code(node: cst.CSTNode) -> str:
+    if isinstance(node, _PRIMARY) and node.lpar:
+        # Its brackets say nothing, and it is looked for without.
+        node = node.with_changes(lpar=[], rpar=[])
     text = cst.Module([]).code_for_node(node)
     # What goes on in the next line, as it may in brackets, could not do so where the text comes.
     return _on_its_own(text) if "\n" in text and isinstance(node, cst.BaseExpression) else text

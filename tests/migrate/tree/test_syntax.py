@@ -82,8 +82,9 @@ def test_what_is_made_anew_of_the_same_parts_stays_the_same_node() -> None:
     assert syntax.transformed(tree, Making()) is tree
 
 
-def test_the_text_of_a_name_has_its_brackets() -> None:
-    assert syntax.code(cst.parse_expression("(x)")) == "(x)"
+@pytest.mark.parametrize("text", ["x", "x.y", "f(1)", "x[0]"])
+def test_brackets_around_what_is_one_say_nothing(text: str) -> None:
+    assert syntax.code(cst.parse_expression(f"(\n    {text}\n)")) == text
 
 
 def test_what_is_only_looked_at_is_parsed_once() -> None:
@@ -114,5 +115,6 @@ def test_code_of_several_lines_is_put_at_the_depth_of_its_line():
 def test_the_text_of_an_expression_can_stand_anywhere(text, alone):
     inner = cst.parse_expression(text).with_changes(lpar=[], rpar=[])
     assert syntax.code(inner) == alone
-    assert syntax.code(cst.parse_expression(text)) == text
+    is_primary = isinstance(inner, (cst.Attribute, cst.Call, cst.Subscript))
+    assert syntax.code(cst.parse_expression(text)) == (alone if is_primary else text)
     compile(f"x = {alone}\n", "", "exec")

@@ -1,15 +1,20 @@
 """What a module has in the place of the hyperparameters that a context gave."""
 
 import keyword
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import libcst as cst
 
 from det_compat.analysis.expressions import words
+from det_compat.migrate.to_lightning.class_facts import is_init_of_next
+from det_compat.migrate.to_lightning.plan import TrialPlan
 from det_compat.migrate.tree import syntax
+from det_compat.migrate.tree.parameters import Arguments
+from det_compat.migrate.tree.symbols import Symbols
 
 #: What LightningCLI adds to hyperparameters: a run that goes on makes the module by these.
 OF_CLI = ("_class_path", "_instantiator")
+_DICT = "hparams"
 
 
 def plain_dict(hparams: cst.BaseExpression, sections: Collection[str]) -> cst.BaseExpression:
@@ -105,3 +110,36 @@ def of_hyperparameters(module: str, call: cst.Call, *, is_tried: bool) -> cst.Ba
     if is_named:
         return syntax.expression(f"{module}.hparams.{text}")
     return syntax.expression(f"{module}.hparams[{syntax.code(name)}]")
+
+
+def takes_dict(arguments: Arguments, names: Collection[str]) -> bool:
+    """Whether an ``__init__`` with these parameters takes all hyperparameters in one of them.
+
+    A trial for Determined's Trainer may be given them so, beside the context.
+    """
+    return arguments.is_open and _DICT in names
+
+
+def places_of_dict(plan: TrialPlan) -> list[str] | None:
+    """The parameters of the next ``__init__`` that takes such a dict; None if it takes none."""
+    for each in plan.ancestors[1:]:
+        if not each.is_mixin and "__init__" in each.own.methods:
+            names = each.own.methods["__init__"][1:]
+            return names if takes_dict(each.arguments, names) else None
+    return None
+
+
+def with_dict(call: cst.Call, places: Sequence[str], symbols: Symbols) -> list[cst.Arg]:
+    """The arguments for a base that takes hyperparameters in a dict, which all of them are here."""
+    args = call.args if is_init_of_next(call) else call.args[1:]
+    plain = [arg for arg in args if arg.keyword is None and not arg.star]
+    told = {*places[: len(plain)], *(arg.keyword.value for arg in args if arg.keyword is not None)}
+    asking = symbols.calls(call, "get_hparams")
+    made = [
+        arg.with_changes(value=cst.Name(_DICT)) if arg.value in asking else arg
+        for arg in call.args
+        if not symbols.is_context(arg.value)
+    ]
+    if _DICT not in told and not any(arg.star for arg in args):
+        made.append(cst.Arg(cst.Name(_DICT), cst.Name(_DICT), equal=syntax.EQUAL))
+    return syntax.without_commas(made)

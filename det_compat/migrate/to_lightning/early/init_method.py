@@ -1,14 +1,19 @@
 """``__init__`` of a LightningModule: hyperparameters are its arguments."""
 
 import builtins
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 import libcst as cst
 
 from det_compat.migrate.configs import BATCHES
 from det_compat.migrate.line_length import INDENT, LINES
 from det_compat.migrate.to_lightning.class_facts import is_init_of_next
-from det_compat.migrate.to_lightning.early.hyperparameters import OF_CLI
+from det_compat.migrate.to_lightning.early.hyperparameters import (
+    OF_CLI,
+    places_of_dict,
+    takes_dict,
+    with_dict,
+)
 from det_compat.migrate.to_lightning.early.mixins import mixins_of
 from det_compat.migrate.to_lightning.from_config.same_names import APART
 from det_compat.migrate.to_lightning.plan import UNUSED, LightningFile, OtherBases, TrialPlan
@@ -61,7 +66,7 @@ def with_arguments(
     given = {param.name.value for param in names} | plan.same_names.names
     is_open = plan.arguments.is_open or not plan.arguments.named.keys() <= given
     # A trial for Determined's Trainer may be given its hyperparameters as one dict.
-    if _takes_dict(plan.arguments, {p.name.value for p in (*kept, *keyword)}):
+    if takes_dict(plan.arguments, {p.name.value for p in (*kept, *keyword)}):
         given = plan.arguments.types.keys() - {BATCHES}
         names = [param for param in names if param.name.value not in given]
         is_open = False
@@ -110,7 +115,6 @@ def _is_apart(plan: TrialPlan) -> bool:
     return plan.accumulation is not None and plan.accumulation.is_apart
 
 
-_DICT = "hparams"
 _WORLD_SIZE = cst.Name("world_size")
 #: Determined had given each model processes of its own that share its gradients.
 _PARTIAL = [
@@ -216,7 +220,7 @@ def _body(init: cst.FunctionDef, plan: TrialPlan, file: LightningFile) -> list[c
     elif plan.is_root:
         # Given as one dict, they are what the module has.
         names = [p.name.value for p in (*init.params.params, *init.params.kwonly_params)]
-        is_dict = _takes_dict(plan.arguments, names)
+        is_dict = takes_dict(plan.arguments, names)
         saved = "hparams" if is_dict else _left_out(init, plan, file)
         # Lightning would take the arguments of mixins in front for hyperparameters, too.
         heirs = (p for p in file.trials.values() if plan in p.ancestors and p is not plan)
@@ -359,43 +363,10 @@ def _passing_hparams(
         return line
     if not plan.is_root and not _reaches_base(call, plan):
         line = marked(line, "a mixin's __init__, which takes no hyperparameters, comes first here")
-    if (places := _places_of_dict(plan)) is not None:
-        return line.with_deep_changes(call, args=_with_dict(call, places, symbols))
+    if (places := places_of_dict(plan)) is not None:
+        return line.with_deep_changes(call, args=with_dict(call, places, symbols))
     hparams = cst.Arg(syntax.expression(_rest(call, plan, symbols)), star="**")
     return line.with_deep_changes(call, args=syntax.without_commas([*given, hparams]))
-
-
-def _takes_dict(arguments: Arguments, names: Collection[str]) -> bool:
-    """Whether an ``__init__`` with these parameters takes all hyperparameters in one of them.
-
-    A trial for Determined's Trainer may be given them so, beside the context.
-    """
-    return arguments.is_open and _DICT in names
-
-
-def _places_of_dict(plan: TrialPlan) -> list[str] | None:
-    """The parameters of the next ``__init__`` that takes such a dict; None if it takes none."""
-    for each in plan.ancestors[1:]:
-        if not each.is_mixin and "__init__" in each.own.methods:
-            names = each.own.methods["__init__"][1:]
-            return names if _takes_dict(each.arguments, names) else None
-    return None
-
-
-def _with_dict(call: cst.Call, places: Sequence[str], symbols: Symbols) -> list[cst.Arg]:
-    """The arguments for a base that takes hyperparameters in a dict, which all of them are here."""
-    args = call.args if is_init_of_next(call) else call.args[1:]
-    plain = [arg for arg in args if arg.keyword is None and not arg.star]
-    told = {*places[: len(plain)], *(arg.keyword.value for arg in args if arg.keyword is not None)}
-    asking = symbols.calls(call, "get_hparams")
-    made = [
-        arg.with_changes(value=cst.Name(_DICT)) if arg.value in asking else arg
-        for arg in call.args
-        if not symbols.is_context(arg.value)
-    ]
-    if _DICT not in told and not any(arg.star for arg in args):
-        made.append(cst.Arg(cst.Name(_DICT), cst.Name(_DICT), equal=syntax.EQUAL))
-    return syntax.without_commas(made)
 
 
 def _reaches_base(call: cst.Call, plan: TrialPlan) -> bool:

@@ -398,7 +398,7 @@ def test_what_init_asks_in_vain_has_no_name_that_is_gone(tmp_path):
     [
         (
             "noise = self.context.to_device(\n            torch.ones(2)\n            .expand(2))",
-            "noise = (torch.ones(2)\n        .expand(2).to(self.device))",
+            "noise = torch.ones(2).expand(2).to(self.device)",
         ),
         ("noise = self.context.to_device(\n            torch.ones(2))", "torch.ones(2).to("),
     ],

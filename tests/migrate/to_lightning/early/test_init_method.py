@@ -645,3 +645,110 @@ class Timed:
     heir += "        super().__init__(context)\n"
     made = rewritten(tmp_path, trial(("class Trial(", f"{mixin}class Trial(")) + heir)
     assert "# MIGRATE: a mixin's __init__, which takes no hyperparameters, comes first here" in made
+
+
+IN_A_DICT_GIVEN = """\
+import torch
+from determined import pytorch
+
+
+class Base(pytorch.PyTorchTrial):
+    def __init__(self, context, hparams):
+        self.context = context
+        self.hparams = hparams
+        self.model = context.wrap_model(torch.nn.Linear(4, 2))
+        self.opt = context.wrap_optimizer(torch.optim.SGD(self.model.parameters(), hparams["lr"]))
+
+    def build_training_data_loader(self):
+        return pytorch.DataLoader([], batch_size=self.hparams["batch_size"])
+
+    def build_validation_data_loader(self):
+        return pytorch.DataLoader([], batch_size=4)
+
+    def train_batch(self, batch, epoch_idx, batch_idx):
+        loss = self.model(batch[0]).sum()
+        self.context.backward(loss)
+        self.context.step_optimizer(self.opt)
+        return {"loss": loss}
+
+    def evaluate_batch(self, batch):
+        return {"val": self.model(batch[0]).sum()}
+
+
+class Heir(Base):
+    def __init__(self, context, hparams, out):
+        super().__init__(context, hparams)
+        self.out = out
+
+
+def main():
+    hparams = {"lr": 0.1, "batch_size": 4}
+    with pytorch.init(hparams=hparams) as context:
+        trainer = pytorch.Trainer(Heir(context, hparams, "here"), context)
+        trainer.fit(max_length=pytorch.Batch(4))
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "passed", "made_by"),
+    [
+        ((), "super().__init__(hparams)", 'Heir(hparams, "here")'),
+        (
+            (
+                (
+                    "(context, hparams)\n        self.out",
+                    "(context, hparams=hparams)\n        self.out",
+                ),
+            ),
+            "super().__init__(hparams=hparams)",
+            'Heir(hparams, "here")',
+        ),
+        (
+            (("super().__init__(context", "Base.__init__(self, context"),),
+            "Base.__init__(self, hparams)",
+            'Heir(hparams, "here")',
+        ),
+        (
+            (
+                (
+                    "context, hparams, out):\n        super().__init__(context, hparams)",
+                    "context, out):\n        super().__init__(context, context.get_hparams())",
+                ),
+                ('(context, hparams, "here")', '(context, "here")'),
+            ),
+            "super().__init__(hparams)",
+            'Heir("here", **hparams)',
+        ),
+        (
+            (
+                ("context, hparams):\n", "context, hparams=None):\n"),
+                (
+                    "context, hparams, out):\n        super().__init__(context, hparams)",
+                    "context, out):\n        super().__init__(context)",
+                ),
+                ('(context, hparams, "here")', '(context, "here")'),
+            ),
+            "super().__init__(hparams=hparams)",
+            'Heir("here", **hparams)',
+        ),
+        (
+            (("class Heir(Base)", "class Mid(Base):\n    pass\n\n\nclass Heir(Mid)"),),
+            "super().__init__(hparams)",
+            'Heir(hparams, "here")',
+        ),
+    ],
+    ids=["by place", "by name", "by its name", "asked", "by default", "between"],
+)
+def test_an_heir_hands_a_dict_of_hyperparameters_on(changes, passed, made_by, tmp_path):
+    source = IN_A_DICT_GIVEN
+    for old, new in changes:
+        assert old in source, old
+        source = source.replace(old, new)
+    made = rewritten(tmp_path, source)
+    assert "MIGRATE" not in made and made_by in made
+    assert f"        {passed}\n" in made
+    (tmp_path / "made.py").write_text(made)
+    module = load_file(tmp_path / "made.py")
+    hparams = {"lr": 0.1, "batch_size": 4}
+    heir = eval(made_by, {"Heir": module.Heir, "hparams": hparams})
+    assert heir.out == "here" and dict(heir.hparams) == hparams
