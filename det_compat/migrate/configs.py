@@ -119,12 +119,17 @@ def step_of(path: Path, names: Iterable[str]) -> int:
 
 
 def of_script(path: Path, others: Iterable[Path]) -> dict[str, Any]:
-    """What configs say of a script: its ``length``, its ``devices``, and which ``config`` it has.
+    """What configs say of a script: ``length``, ``devices``, ``seeds``, which ``config`` it has.
 
     ``others`` are scripts that are run in its place.
     """
-    devices = devices_of([path, *others])
-    return {"length": length_of(path), "devices": devices, "config": script_config(path)}
+    return {
+        "length": length_of(path),
+        "devices": devices_of([path, *others]),
+        # A script that sets one itself has it also where no config is.
+        "seeds": {} if "seed" in _text(path) else seeds_of([path, *others]),
+        "config": script_config(path),
+    }
 
 
 def length_of(path: Path) -> str:
@@ -149,6 +154,12 @@ def devices_of(paths: Iterable[Path]) -> dict[str, int]:
         if found := {file.name: max(each.slots_per_trial, 1) for file, each in every}:
             return found
     return {}
+
+
+def seeds_of(paths: Iterable[Path]) -> dict[str, int]:
+    """The seeds that the configs of these scripts say, by their names."""
+    every = (pair for path in paths for pair in _found(path, "") if pair[1].entrypoint is not None)
+    return {file.name: each.seed for file, each in every if each.seed is not None}
 
 
 def script_config(path: Path) -> str:

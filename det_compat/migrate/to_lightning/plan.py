@@ -297,6 +297,7 @@ class LightningFile(File):
         length: how long its configs have it train, as the argument of a Trainer; ``""`` if there is
             no one answer.
         devices: on how many devices its configs have it train, by their names.
+        seeds: which seeds its configs say, by their names.
         config: the path of the config that has the hyperparameters of a script.
         batches_per_step: how many batches Determined 0.12 called a step.
     """
@@ -323,6 +324,7 @@ class LightningFile(File):
     imported: Elsewhere = field(default_factory=Elsewhere)
     length: str = ""
     devices: dict[str, int] = field(default_factory=dict)
+    seeds: dict[str, int] = field(default_factory=dict)
     config: str = ""
     batches_per_step: int = batches_per_step(None)
 

@@ -43,6 +43,19 @@ def others(init: Init, configs: Mapping[str, int]) -> list[cst.EmptyLine]:
     return [cst.EmptyLine(comment=cst.Comment(text))] if said else []
 
 
+def seeded(configs: Mapping[str, int]) -> list[cst.EmptyLine]:
+    """What is said of the seeds of configs above the Trainer of a script that sets none itself.
+
+    On a cluster ``pytorch.init()`` seeded all that draws; off one, nothing did.
+    """
+    if not configs:
+        return []
+    numbers = [*dict.fromkeys(configs.values())]
+    said = " and ".join(f"{n} in {name}" for name, n in configs.items())
+    text = f"# on a cluster all was seeded, by {said}: pl.seed_everything({numbers[0]})"
+    return [cst.EmptyLine(comment=cst.Comment(text))]
+
+
 def only(inits: Sequence[Init | None]) -> Init:
     """What a Trainer in a helper is told, which sees no ``pytorch.init()``, if all say the same."""
     found = {init.devices if init is not None else () for init in inits}

@@ -38,7 +38,7 @@ from det_compat.migrate.to_lightning.script_contexts.one_place import (
     put_back_by_hand,
     values_in,
 )
-from det_compat.migrate.to_lightning.scripts.devices import devices, only, others, strategy
+from det_compat.migrate.to_lightning.scripts.devices import devices, only, others, seeded, strategy
 from det_compat.migrate.to_lightning.scripts.endings import Ending, trainings
 from det_compat.migrate.to_lightning.scripts.lengths import Lengths
 from det_compat.migrate.to_lightning.scripts.lines import (
@@ -298,7 +298,8 @@ class _Scripts(LightningTransformer):
         for message in (*dict.fromkeys(self._said), *more):
             line = marked(line, message)
         said = [cst.EmptyLine(comment=cst.Comment(text)) for text in self._comments]
-        return above(line, [*others(self._init, self.file.devices), *said])
+        seeds = seeded(self.file.seeds)
+        return above(line, [*others(self._init, self.file.devices), *seeds, *said])
 
     @property
     def _init(self) -> Init:

@@ -75,6 +75,23 @@ def test_configs_that_differ_are_named(tmp_path: Path) -> None:
     assert f"{said}\ntrainer = pl.Trainer(devices=1, {FLAGS})\n" in made
 
 
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        ("", "# on a cluster all was seeded, by 4 in const.yaml: pl.seed_everything(4)\n"),
+        ("import random\n\nrandom.seed(1)\n", ""),
+    ],
+)
+def test_a_seed_that_only_a_cluster_set_is_said(before: str, said: str, tmp_path: Path) -> None:
+    config(tmp_path, "const.yaml", "python3 train.py", None)
+    with (tmp_path / "const.yaml").open("a") as file:
+        file.write("\nreproducibility: {experiment_seed: 4}\n")
+    (tmp_path / "model_def.py").write_text(trial())
+    made = rewritten(tmp_path, before + SCRIPT, name="train.py")
+    assert f"{said}trainer = pl.Trainer(" in made
+    assert ("seed_everything" in made) is bool(said)
+
+
 def test_a_helper_trains_where_the_script_that_imports_it_does(tmp_path: Path) -> None:
     config(tmp_path, "const.yaml", LAUNCHED, 2)
     (tmp_path / "model_def.py").write_text(trial())
