@@ -311,7 +311,11 @@ _MODE_OF_CHECKPOINTS = (
 
 def _may_be_plain(node: cst.ClassDef) -> bool:
     """Whether a callback does with metrics, if it gets any, what it can with plain numbers."""
-    is_told = any(getattr(_HOOKS.get(n), "old", 0) is _METRICS for n in syntax.methods(node))
+    is_told = any(
+        getattr(_HOOKS.get(name), "old", 0) is _METRICS
+        and {param.name.value for param in method.params.params[1:]} & syntax.names_in(method.body)
+        for name, method in syntax.methods(node).items()
+    )
     lines = (_without_items(n) if isinstance(n, cst.FunctionDef) else n for n in node.body.body)
     return not (is_told and any(_OF_NUMPY.search(syntax.code(line)) for line in lines))
 

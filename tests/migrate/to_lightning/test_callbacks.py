@@ -119,6 +119,14 @@ def test_metrics_that_go_into_a_checkpoint_are_plain_numbers(used, after, is_pla
     assert rewritten(tmp_path, made) == made
 
 
+def test_a_state_that_has_no_metrics_needs_no_word_of_numpy(tmp_path):
+    state = (
+        "        return None\n\n    def state_dict(self):\n        return {'shadow': self.shadow}"
+    )
+    line = f"self.shadow.squeeze())\n{state}\n\n    def f(self):\n        print(1"
+    assert "NumPy" not in callback(tmp_path, "on_validation_end(self, metrics)", line)
+
+
 @pytest.mark.parametrize(
     ("line", "is_early"),
     [
