@@ -60,13 +60,43 @@ _LONGEST = (
 )
 
 
+# A run of all tests has so many cases of each test in these folders, where there are thousands;
+# `make thorough`, and a run that names its files, has all of them.
+_CASES = 3
+_OF_MANY_CASES = ("tests/migrate/", "tests/adapters/", "tests/resume/")
+_IS_WHOLE = "DET_COMPAT_TESTS_ALL"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell the workers of pytest-xdist, which are given files by name, whether the run was."""
+    if not hasattr(config, "workerinput"):
+        is_named = config.args_source is pytest.Config.ArgsSource.ARGS
+        os.environ[_IS_WHOLE] = "" if is_named else "1"
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Have the tests of a file run in one process, so that its fixtures are made once."""
+    if os.environ.get(_IS_WHOLE):
+        _keep_some_cases(items)
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition(".py")[0]))
     items.sort(key=_order)
+
+
+def _keep_some_cases(items: list[pytest.Item]) -> None:
+    """Leave all but the first, the last and some cases between to the thorough run."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.nodeid.startswith(_OF_MANY_CASES):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for found in cases.values():
+        last = len(found) - 1
+        kept = {round(last * each / (_CASES - 1)) for each in range(_CASES)}
+        for index, item in enumerate(found):
+            if index not in kept:
+                item.add_marker(pytest.mark.thorough)
 
 
 def pytest_collection_finish() -> None:

@@ -19,7 +19,7 @@ from libcst.helpers import ensure_type, get_absolute_module_for_import
 
 from det_compat.catalog.support import is_determined
 from det_compat.migrate.tree.syntax import code, simple, statement, transformed, without_commas
-from det_compat.migrate.tree.transformers import ScopedTransformer
+from det_compat.migrate.tree.transformers import ScopedTransformer, with_brackets
 from det_compat.migrate.tree.walking import left
 
 _LONGEST = 80
@@ -44,7 +44,7 @@ class ImportEdits:
 
 def tidied(tree: cst.Module, edits: ImportEdits) -> cst.Module:
     """The file with its new imports, and of Determined's with those that are still needed."""
-    return dropping(added(tree, edits.new), _Unused(edits))
+    return with_brackets(dropping(added(tree, edits.new), _Unused(edits)))
 
 
 def dropping(tree: cst.Module, transformer: cst.CSTTransformer) -> cst.Module:

@@ -32,6 +32,94 @@ def parsed(source: bytes) -> MetadataWrapper:
         raise CannotRewriteError(f"it is not in its encoding: {error}") from error
 
 
+def with_brackets(tree: cst.Module) -> cst.Module:
+    """The file with brackets around what goes on in the next line, and was in those of a call."""
+    return transformed(tree, _Bracketing())
+
+
+class _Bracketing(cst.CSTTransformer):
+    _FIELDS: ClassVar[dict[type[cst.CSTNode], str]] = {
+        cst.Assign: "value",
+        cst.AnnAssign: "value",
+        cst.AugAssign: "value",
+        cst.Return: "value",
+        cst.Expr: "value",
+        cst.Assert: "test",
+        cst.Raise: "exc",
+        cst.If: "test",
+        cst.While: "test",
+        cst.For: "iter",
+        cst.WithItem: "item",
+    }
+    shown_kinds = tuple(_FIELDS)
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return True
+
+    def on_leave(self, original: cst.CSTNodeT, updated: cst.CSTNodeT) -> Left[cst.CSTNodeT]:
+        field = self._FIELDS[type(updated)]
+        value = getattr(updated, field)
+        if not isinstance(value, cst.BaseExpression) or not _goes_on(value):
+            return updated
+        laid = value.visit(_Laying())
+        assert isinstance(laid, cst.BaseExpression)
+        made = laid.with_changes(lpar=[cst.LeftParen(_DEEPER)], rpar=[cst.RightParen(_AS_DEEP)])
+        return updated.with_changes(**{field: made})
+
+
+class _Laying(cst.CSTTransformer):
+    """Has the lines of an expression one step deeper than its statement; not those in brackets."""
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return not (isinstance(node, _BRACKETED) or _has_brackets(node))
+
+    def on_leave(self, original: cst.CSTNodeT, updated: cst.CSTNodeT) -> Left[cst.CSTNodeT]:
+        if isinstance(original, cst.ParenthesizedWhitespace):
+            return updated.with_changes(indent=True, last_line=cst.SimpleWhitespace(" " * 4))
+        # What is in the brackets of a call stays where it is.
+        own = {name: getattr(original, name) for name in _INNER.get(type(original), ())}
+        return updated.with_changes(**own) if own else updated
+
+
+_INNER: dict[type[cst.CSTNode], tuple[str, ...]] = {
+    cst.Call: ("whitespace_before_args", "args"),
+    cst.Subscript: ("lbracket", "slice", "rbracket"),
+}
+_DEEPER = cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace(" " * 4))
+_AS_DEEP = cst.ParenthesizedWhitespace(indent=True)
+#: What has brackets of its own around all that is in it.
+_BRACKETED: tuple[type[cst.CSTNode], ...] = (
+    *(cst.Dict, cst.DictComp, cst.FormattedString, cst.List, cst.ListComp, cst.Set, cst.SetComp),
+    cst.SimpleString,
+)
+
+
+def _has_brackets(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.BaseExpression) and bool(node.lpar)
+
+
+def _goes_on(node: cst.CSTNode) -> bool:
+    """Whether a node has the end of a line outside its own brackets."""
+    if isinstance(node, cst.ParenthesizedWhitespace):
+        return True
+    if isinstance(node, _BRACKETED) or _has_brackets(node):
+        return False
+    if isinstance(node, (cst.Call, cst.Subscript)):
+        return _goes_on(node.func if isinstance(node, cst.Call) else node.value)
+    return any(map(_goes_on, node.children)) or any(
+        isinstance(getattr(node, name, None), cst.ParenthesizedWhitespace) for name in _AROUND
+    )
+
+
+#: Where nodes have whitespace, which is none of their children where there is none.
+_AROUND = (
+    "whitespace_before",
+    "whitespace_after",
+    "whitespace_after_func",
+    "whitespace_after_value",
+)
+
+
 class _Wrapper(MetadataWrapper):
     """One that nobody goes through in vain: LibCST does for providers that do not ask it to."""
 

@@ -415,3 +415,26 @@ def test_gradients_stay_in_all_heirs_by_the_hook_of_their_base(tmp_path):
     base, _, heir = made.partition("class Trial(Base)")
     assert "def on_validation_model_zero_grad(self)" in base
     assert "def on_validation_model_zero_grad(self)" not in heir
+
+
+@pytest.mark.parametrize(
+    ("old", "call"),
+    [
+        ("torch.nn.Linear(2, 1))", "torch.nn.Linear(2, 1)\n            .float()\n        )"),
+        ("torch.nn.Linear(2, 1))", "None\n            or torch.nn.Linear(2, 1)\n        )"),
+        (
+            "torch.optim.SGD(self.model.parameters(), lr=0.1))",
+            "torch.optim.SGD(self.model.parameters(), lr=0.1)  # the plain one\n"
+            '            if context.get_hparam("sgd")\n'
+            "            else torch.optim.Adam(self.model.parameters())\n        )",
+        ),
+    ],
+)
+def test_what_is_wrapped_may_have_several_lines(old, call, tmp_path):
+    made = rewritten(tmp_path, trial((old, f"\n            {call}")))
+    assert "MIGRATE" not in made
+    lines = [line.strip() for line in call.splitlines()[:-1]]
+    written = [line.strip() for line in made.splitlines()]
+    assert all(
+        line.replace('context.get_hparam("sgd")', "self.hparams.sgd") in written for line in lines
+    )
