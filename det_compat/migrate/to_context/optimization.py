@@ -80,7 +80,9 @@ def hparams_in_code(texts: Collection[bytes]) -> Iterator[dict[str, Any]]:
 
 
 #: What starts an experiment, or hands hyperparameters to a trial.
-_STARTS = re.compile(rb"\bcreate\(|\bExperiment\(|\bcreate_experiment\(|\bpytorch\.init\(")
+_STARTS = re.compile(
+    rb"\bExperiment\(|\bpytorch\.init\(|\bcreate_experiment\(|(?s:\bexperimental\b.*\bcreate\()"
+)
 
 
 @cache

@@ -303,7 +303,8 @@ def test_gradients_are_clipped_as_the_config_of_a_script_says(script, clips, oth
     text = "searcher: {name: single, metric: error, max_steps: 1}\nhyperparameters:\n"
     (tmp_path / "const.yaml").write_text(f"{text}  clip_grad_l2_norm: 0.5\n")
     source = OLD.replace('return {"clip": ClipGradsL2Norm(limit)}', "return {}")
-    (tmp_path / "run.py").write_text(f"from model_def import Trial\n{script}\n")
+    imports = "from determined.experimental import create\nfrom model_def import Trial\n"
+    (tmp_path / "run.py").write_text(f"{imports if script else ''}{script}\n")
     made = method(rewritten(tmp_path, source, "context"), "train_batch")
     assert made.count("clip_grad_value_(") == clips
     assert made.count("clip_grad_norm_(") == 1
