@@ -5,7 +5,7 @@ Callbacks and hyperparameters clipped; ``create_lr_scheduler`` returned a wrappe
 
 import ast
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -27,6 +27,10 @@ NOT_CALLED = (
     "Determined has not called what clips here since 0.12.13, Lightning does; "
     "clip_grads of step_optimizer is given the parameters",
     "MIGRATION.md#determined-012",
+)
+_BOTH = (
+    "Determined 0.12 clipped by callbacks, and by hyperparameters only where there were none: "
+    "this may clip by both"
 )
 #: The hook by which callbacks of 0.12 clipped.
 HOOK = "on_before_optimizer_step"
@@ -53,8 +57,13 @@ def clipping(
         made = ensure_type(element.value, cst.Call)
         value = _value(build_callbacks, made)
         return _clip(_CALLBACKS[file.symbols.path(made.func) or ""], syntax.code(value), file)
-    chosen = ""
+    chosen, own = "", ""
+    if build_callbacks is not None and _clipping_calls(build_callbacks, file):
+        own = syntax.code(build_callbacks)
     for name, function in _HPARAMS.items():
+        if name in own:
+            # A callback clips by it, beside which Determined did not.
+            continue
         has = [each.get(name) not in (None, Const(None)) for each in hparams]
         if not any(has):
             continue
@@ -89,6 +98,17 @@ _STARTS = re.compile(
 def _written(name: str) -> re.Pattern[bytes]:
     """What gives a hyperparameter a value, as a key, by name, or as an item."""
     return re.compile(rf"""["']{name}["']\]?\s*[:=,)](?!=)|\b{name}\s*=(?!=)""".encode())
+
+
+def _clipping_calls(build: cst.FunctionDef, file: File) -> list[cst.Call]:
+    """What makes callbacks that clip in ``build_callbacks``."""
+    calls = syntax.find(build.body, cst.Call)
+    return [call for call in calls if file.symbols.path(call.func) in _CALLBACKS]
+
+
+def clips_by_hparams(hparams: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether some of these hyperparameters clip gradients."""
+    return any(each.get(name) not in (None, Const(None)) for each in hparams for name in _HPARAMS)
 
 
 def _clip(function: str, value: str, file: File) -> str:
@@ -212,17 +232,16 @@ def with_words_of_clipping(tree: cst.Module, file: File) -> cst.Module:
 
 
 def without_clipping(
-    build: cst.FunctionDef, file: File, *, is_kept: bool
+    build: cst.FunctionDef, file: File, *, is_kept: bool, by_hparams: bool
 ) -> cst.FunctionDef | None:
     """The method ``build_callbacks`` without what clips, unless that is kept.
 
-    None if it would build nothing.
+    None if it would build nothing. ``by_hparams`` is whether the trial clips beside callbacks.
     """
+    said = (_BOTH, NOT_CALLED[1]) if by_hparams else NOT_CALLED
     entries = [] if is_kept else _entries(build, file)
     if not entries:
-        calls = syntax.find(build.body, cst.Call)
-        clips = any(file.symbols.path(call.func) in _CALLBACKS for call in calls)
-        return marked(build, *NOT_CALLED) if clips else build
+        return marked(build, *said) if _clipping_calls(build, file) else build
     lines = [_without(line, entries) for line in syntax.body_of(build)]
     used: set[str] = set()
     for line in lines:

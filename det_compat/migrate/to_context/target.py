@@ -3,10 +3,11 @@
 PEDL's names have become Determined's before.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import libcst as cst
 
@@ -19,6 +20,7 @@ from det_compat.migrate.target import Target
 from det_compat.migrate.to_context.data_functions import find_function
 from det_compat.migrate.to_context.families import Families
 from det_compat.migrate.to_context.optimization import (
+    clips_by_hparams,
     hparams_in_code,
     may_clip,
     with_words_of_clipping,
@@ -82,25 +84,38 @@ class Context(Target):
             return in_context_api(node, read.file, replace(older, stays=stays))
 
         tree = syntax.each(read.tree, cst.ClassDef, rewritten)
-        if self._are_all_older:
+        if self._clips_by_callbacks:
             tree = with_words_of_clipping(tree, read.file)
         return tidied(leftovers.put_back_silently(tree, read.file), read.file.imports).bytes
 
     def _with_words_of_clipping(self, path: Path) -> bytes | None:
         facts = self.analysis.facts(path)
-        if facts is None or not self._are_all_older or not may_clip(self.sources[path]):
+        if facts is None or not self._clips_by_callbacks or not may_clip(self.sources[path]):
             return None
         tree, symbols = resolve(self.sources[path], facts)
         file = File(symbols, elsewhere=self.elsewhere)
         return leftovers.put_back_silently(with_words_of_clipping(tree, file), file).bytes
 
     @cached_property
-    def _are_all_older(self) -> bool:
-        """Whether the trials of all files are older ones, and there are some."""
+    def _clips_by_callbacks(self) -> bool:
+        """Whether the trials of all files are older ones, and no hyperparameter of theirs clips."""
         hierarchy = self.analysis.inference.hierarchy
         every = [facts for path in self.sources if (facts := self.analysis.facts(path)) is not None]
-        trials = [(f, s.name) for f in every for s in f.classes.values() if hierarchy.is_trial(s)]
-        return bool(trials) and all(name in old_trials(facts, hierarchy) for facts, name in trials)
+        trials = [(f, s) for f in every for s in f.classes.values() if hierarchy.is_trial(s)]
+        are_older = all(scope.name in old_trials(facts, hierarchy) for facts, scope in trials)
+        return (
+            bool(trials)
+            and are_older
+            and not clips_by_hparams(
+                space for _, scope in trials for space in self._hparams([scope])
+            )
+        )
+
+    def _hparams(self, scopes: Iterable[Scope]) -> list[Mapping[str, Any]]:
+        """The hyperparameters of each config of some trials, and of each that code has."""
+        found = [c for each in scopes for c in configs_of(each.source.path, each.name)]
+        spaces = [config.hyperparameters.space for config in found]
+        return [*spaces, *hparams_in_code(self.sources.values())]
 
     def _read(self, path: Path) -> _Read | None:
         """A file with its older trials and their bases; None if there are none."""
@@ -176,12 +191,7 @@ class Context(Target):
         family = self._families.of(scope)
         return Older(
             is_standard=generation is Generation.PEDL_STANDARD,
-            hparams=[
-                found.hyperparameters.space
-                for each in family.relatives
-                for found in configs_of(each.source.path, each.name)
-            ]
-            + [*hparams_in_code(self.sources.values())],
+            hparams=self._hparams(family.relatives),
             functions={n: find_function(n, path, scope.name, self.analysis) for n in names},
             family=family,
         )

@@ -276,8 +276,8 @@ class _Rewriting:
             # The contract asked for this method, and nothing calls it: loaders know their size.
             return []
         if name == "build_callbacks":
-            is_kept = self._family.keeps_clipping
-            kept = without_clipping(line, self._file, is_kept=is_kept)
+            is_kept, by_hparams = self._family.keeps_clipping, "get_hparam(" in self._clip
+            kept = without_clipping(line, self._file, is_kept=is_kept, by_hparams=by_hparams)
             return [] if kept is None else [kept]
         return [line]
 

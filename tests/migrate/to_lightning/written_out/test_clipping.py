@@ -100,3 +100,35 @@ def test_what_clips_beside_older_trials_alone_is_as_it_was(helper, tmp_path):
     (tmp_path / "today.py").write_text("from hooks import clips\n" + TODAY)
     files = {f.path.name: f for f in migrate([str(tmp_path)], "lightning").files}
     assert files["hooks.py"].after.decode().count("# MIGRATE: Lightning calls this") == 1
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ('self.context.get_hparams().get("clip_grad_l2_norm")', ""),
+        ("self.context.get_hparams().get('clip_grad_l2_norm') is not None", ""),
+        ("self.clips", "Determined 0.12 clipped by callbacks, and by hyperparameters only where"),
+    ],
+)
+def test_a_callback_clips_and_no_hyperparameter_beside_it(condition, said, tmp_path):
+    (tmp_path / "const.yaml").write_text(
+        "searcher: {name: single, metric: error, max_steps: 1}\n"
+        "hyperparameters: {clip_grad_l2_norm: 0.5}\n"
+    )
+    made = rewritten(tmp_path, OLDER.replace('self.context.get_hparam("clip")', condition))
+    assert f"# MIGRATE: {said}" in made if said else "MIGRATE" not in made
+    assert made.count("clip_grad_norm_(") == 1 + bool(said)
+
+
+def test_what_clips_beside_a_trial_that_hyperparameters_clip_is_said(tmp_path):
+    (tmp_path / "const.yaml").write_text(
+        "searcher: {name: single, metric: error, max_steps: 1}\n"
+        "hyperparameters: {clip_grad_l2_norm: 0.5}\n"
+    )
+    text = "from determined import pytorch\n\n\ndef clips():\n"
+    (tmp_path / "hooks.py").write_text(f"{text}    return {{'a': pytorch.ClipGradsL2Norm(1)}}\n")
+    start, end = OLDER.index("        found = {}"), OLDER.index("    def build_training")
+    trial = f"from hooks import clips\n{OLDER[:start]}        return clips()\n\n{OLDER[end:]}"
+    (tmp_path / "model_def.py").write_text(trial)
+    files = {f.path.name: f for f in migrate([str(tmp_path)], "lightning").files}
+    assert files["hooks.py"].after.decode().count("# MIGRATE: Lightning calls this") == 1
