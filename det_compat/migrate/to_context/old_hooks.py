@@ -7,7 +7,7 @@ from pathlib import Path
 import libcst as cst
 
 from det_compat.migrate.target import Target
-from det_compat.migrate.to_context.optimization import NOT_CALLED
+from det_compat.migrate.to_context.clipping import NOT_CALLED
 from det_compat.migrate.to_context.target import old_trials
 from det_compat.migrate.tree import syntax
 from det_compat.migrate.tree.facts import is_callback

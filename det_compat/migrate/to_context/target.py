@@ -17,14 +17,14 @@ from det_compat.analysis.scopes import Scope
 from det_compat.catalog.generations import Generation
 from det_compat.migrate.configs import configs_of
 from det_compat.migrate.target import Target
-from det_compat.migrate.to_context.data_functions import find_function
-from det_compat.migrate.to_context.families import Families
-from det_compat.migrate.to_context.optimization import (
+from det_compat.migrate.to_context.clipping import (
     clips_by_hparams,
     hparams_in_code,
     may_clip,
     with_words_of_clipping,
 )
+from det_compat.migrate.to_context.data_functions import find_function
+from det_compat.migrate.to_context.families import Families
 from det_compat.migrate.to_context.trial_class import (
     Older,
     in_context_api,

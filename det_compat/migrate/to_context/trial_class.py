@@ -14,17 +14,15 @@ from det_compat.migrate.to_context.batch_methods import (
     train_batch,
     without_model,
 )
+from det_compat.migrate.to_context.clipping import clipping, clipping_method, without_clipping
 from det_compat.migrate.to_context.data_functions import DataFunction
 from det_compat.migrate.to_context.families import Family, clips
-from det_compat.migrate.to_context.optimization import (
-    clipping,
-    clipping_method,
+from det_compat.migrate.to_context.lr_schedulers import (
     is_wrapped,
     makes_none,
     spread_wrappers,
     step_mode,
     with_plain_scheduler,
-    without_clipping,
 )
 from det_compat.migrate.to_context.own_inits import is_super_init, with_model_last
 from det_compat.migrate.to_context.pedl_needs import DATA_DIR

@@ -4,7 +4,7 @@ from typing import TypeVar
 
 import libcst as cst
 
-from det_compat.migrate.to_context.optimization import HOOK, NOT_CALLED
+from det_compat.migrate.to_context.clipping import CALLBACKS, HOOK, NOT_CALLED
 from det_compat.migrate.to_lightning.plan import LightningFile
 from det_compat.migrate.to_lightning.written_out.definitions import (
     Definition,
@@ -28,13 +28,13 @@ class {name}(pl.Callback):
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         torch.nn.utils.{function}(parameters, self.clip_value)
 """
-_FUNCTIONS = {"ClipGradsL2Norm": "clip_grad_norm_", "ClipGradsL2Value": "clip_grad_value_"}
+_NAMES = {path: path.rpartition(".")[2] for path in CALLBACKS}
 _KNOWN = {
     name: Definition(
-        _CLASS.format(name=name, function=function),
+        _CLASS.format(name=name, function=CALLBACKS[path]),
         ("import pytorch_lightning as pl", "import torch"),
     )
-    for name, function in _FUNCTIONS.items()
+    for path, name in _NAMES.items()
 }
 
 
@@ -44,7 +44,7 @@ def write_out_clipping(tree: cst.Module, file: LightningFile) -> cst.Module:
     Those of older trials are gone by now, as their steps clip, but for those that a run may make or
     not: Lightning calls them, as Determined did then.
     """
-    tree, used = renamed(tree, file, {f"det_compat.pytorch.{name}": name for name in _FUNCTIONS})
+    tree, used = renamed(tree, file, _NAMES)
     tree = with_definitions(tree, file, sorted(used), _KNOWN)
     older: list[cst.CSTNode] = [f for f in syntax.find(tree, cst.FunctionDef) if is_older(f)]
     older += [node for node in syntax.find(tree, cst.ClassDef) if is_older(node)]
